@@ -9,7 +9,7 @@ MODE    ?= release
 BUILD   := build/$(MODE)
 ARCH    := $(shell uname -m)
 
-WARN    := -Wall -Wextra -Wshadow -Wvla -Wmissing-prototypes -Wstrict-prototypes -Wundef
+WARN    := -Wall -Wno-format-truncation -Wextra -Wshadow -Wvla -Wmissing-prototypes -Wstrict-prototypes -Wundef
 CFLAGS_release := -O2 -g
 CFLAGS_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 CFLAGS_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
@@ -25,7 +25,7 @@ CHECK_PKGS := tools/deps.sh
 # fused multiply-add by name, so that one row and many rows round alike.
 ISAS_x86_64 := portable avx2
 ISAS        := $(or $(ISAS_$(ARCH)),portable)
-ISA_portable := -O3
+ISA_portable := -O3 -Wno-psabi
 ISA_avx2     := -O3 -mavx2 -mfma -mf16c -mbmi2
 
 KERN    := $(wildcard src/backend/cpu/kern/*.c)

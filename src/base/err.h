@@ -12,7 +12,8 @@
 enum hg_status hg_fail(struct hg_err *err, enum hg_status s, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Puts "prefix: " in front of the text of an error that a callee set. Returns err's status. */
+/* Puts "prefix: " in front of the text of an error that a callee set. Returns err's status, or
+ * EINTERNAL when err is NULL. */
 enum hg_status hg_fail_in(struct hg_err *err, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 

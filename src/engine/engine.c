@@ -1,0 +1,223 @@
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "checkpoint/shards.h"
+#include "engine/engine_impl.h"
+
+enum { DEFAULT_CTX = 32768, DEFAULT_CHUNK = 512, DEFAULT_QUEUE = 16, MAX_WANT = 64 };
+
+static const char *kv_name(enum hg_kv kv)
+{
+    return kv == HG_KV_FP8 ? "fp8" : kv == HG_KV_BF16 ? "bf16" : "f32";
+}
+
+static enum hg_status check_params(const struct hg_engine_params *p, struct hg_err *err)
+{
+    if (p->n_ctx < 0 || p->n_ctx == 1)
+        return hg_fail(err, HG_EINVAL, "ctx: %d, at least 2", p->n_ctx);
+    if (p->n_chunk < 0 || p->n_chunk > 65536)
+        return hg_fail(err, HG_EINVAL, "chunk: %d, allowed are 1 to 65536", p->n_chunk);
+    if (p->n_threads < 0 || p->n_threads > 1024)
+        return hg_fail(err, HG_EINVAL, "threads: %d, allowed are 1 to 1024", p->n_threads);
+    if (p->n_queue < 0) return hg_fail(err, HG_EINVAL, "queue: %d is negative", p->n_queue);
+    return HG_OK;
+}
+
+static enum hg_status load_weights(struct hg_engine *eng, const struct hg_engine_params *p,
+                                   enum hg_format dummy_format, struct hg_weights *w,
+                                   struct hg_err *err)
+{
+    const struct hg_config *c = &eng->assets.cfg;
+    struct hg_shards *shards;
+    if (p->dummy)
+        return hg_weights_dummy(w, c, dummy_format, 1, eng->be, p->progress, p->progress_ctx, err);
+    HG_TRY(hg_shards_open(eng->assets.dir, &shards, err));
+    enum hg_status st =
+        hg_weights_load(w, c, shards, eng->be, p->progress, p->progress_ctx, err);
+    hg_shards_close(shards);
+    return st;
+}
+
+static void describe(struct hg_engine *eng)
+{
+    const struct hg_model *m = eng->model;
+    const struct hg_weights *w = &m->w;
+    const char *gemm = eng->be->ops->variant(eng->be, "gemm");
+    const char *attn = eng->be->ops->variant(eng->be, "attn");
+    snprintf(eng->lines[0], sizeof eng->lines[0],
+             "%s: %.1f M parameters, %.2f bits/weight, %.1f MB%s", eng->assets.name,
+             (double)w->n_params / 1e6, 8.0 * (double)w->n_bytes / (double)w->n_params,
+             (double)w->n_bytes / 1e6, w->has_mtp ? ", MTP head present (not used yet)" : "");
+    snprintf(eng->lines[1], sizeof eng->lines[1], "%s: %d threads; gemm %s; attention %s",
+             eng->be->name, eng->be->n_threads, gemm, attn);
+    snprintf(eng->lines[2], sizeof eng->lines[2],
+             "context %d tokens: KV %s, %.1f MB; recurrent state %.1f MB", eng->info.n_ctx,
+             kv_name(m->p.kv), (double)m->page_bytes * m->p.n_pages / 1e6,
+             (double)m->slot_bytes * m->p.n_slots / 1e6);
+    eng->info.model_name = eng->assets.name;
+    eng->info.model_line = eng->lines[0];
+    eng->info.device_line = eng->lines[1];
+    eng->info.capacity_line = eng->lines[2];
+    eng->info.n_vocab = eng->assets.cfg.n_vocab;
+    eng->info.n_tokens = hg_tokenizer_size(eng->assets.tok);
+    eng->info.weight_bytes = w->n_bytes_token;
+    eng->info.has_template = eng->assets.tmpl != NULL;
+    eng->info.sampling = eng->assets.cfg.sampling;
+}
+
+static enum hg_status open_parts(struct hg_engine *eng, const struct hg_engine_params *p,
+                                 struct hg_err *err)
+{
+    enum hg_format dummy_format = HG_FMT_NVFP4;
+    HG_TRY(hg_assets_open(&eng->assets, p, &dummy_format, err));
+    const struct hg_config *c = &eng->assets.cfg;
+    int32_t most = c->n_ctx_max < DEFAULT_CTX ? c->n_ctx_max : DEFAULT_CTX;
+    eng->info.n_ctx = p->n_ctx ? p->n_ctx : most;
+    if (eng->info.n_ctx > c->n_ctx_max)
+        return hg_fail(err, HG_EINVAL, "ctx: %d, the model's limit is %d tokens", p->n_ctx,
+                       c->n_ctx_max);
+    eng->n_chunk = p->n_chunk ? p->n_chunk : DEFAULT_CHUNK;
+    eng->n_queue = p->n_queue ? p->n_queue : DEFAULT_QUEUE;
+    eng->reasoning = p->reasoning;
+    int32_t max_rows = eng->n_chunk > MAX_WANT ? eng->n_chunk : MAX_WANT;
+    struct hg_backend_params bp = {.device = p->device, .n_threads = p->n_threads,
+                                   .max_rows = max_rows};
+    HG_TRY(hg_backend_open(&bp, &eng->be, err));
+    struct hg_weights w;
+    HG_TRY(load_weights(eng, p, dummy_format, &w, err));
+    struct hg_model_params mp = {
+        .n_slots = 1, .n_pages = (eng->info.n_ctx + HG_PAGE_TOKENS - 1) / HG_PAGE_TOKENS,
+        .max_rows = max_rows, .max_seqs = 1, .max_want = MAX_WANT,
+        .kv = p->kv ? p->kv : c->kv_fp8 ? HG_KV_FP8 : HG_KV_BF16};
+    HG_TRY(hg_model_create(c, &w, eng->be, &mp, &eng->model, err));
+    HG_TRY(hg_pages_init(&eng->pages, mp.n_pages, err));
+    HG_TRY(hg_session_create(eng, 0, &eng->session, err));
+    describe(eng);
+    if (pthread_create(&eng->thread, NULL, hg_sched_main, eng))
+        return hg_fail(err, HG_ENOMEM, "scheduler thread: cannot be created");
+    eng->has_thread = true;
+    return HG_OK;
+}
+
+enum hg_status hg_engine_open(const struct hg_engine_params *p, struct hg_engine **out,
+                              struct hg_err *err)
+{
+    HG_TRY(check_params(p, err));
+    struct hg_engine *eng = calloc(1, sizeof *eng);
+    if (!eng) return hg_fail(err, HG_ENOMEM, "engine: out of memory");
+    pthread_mutex_init(&eng->device, NULL);
+    pthread_mutex_init(&eng->lock, NULL);
+    pthread_cond_init(&eng->wake, NULL);
+    enum hg_status st = open_parts(eng, p, err);
+    if (st != HG_OK) {
+        hg_engine_close(eng);
+        return st;
+    }
+    *out = eng;
+    return HG_OK;
+}
+
+void hg_engine_close(struct hg_engine *eng)
+{
+    if (!eng) return;
+    if (eng->has_thread) {
+        pthread_mutex_lock(&eng->lock);
+        eng->closing = true;
+        pthread_cond_signal(&eng->wake);
+        pthread_mutex_unlock(&eng->lock);
+        pthread_join(eng->thread, NULL);
+    }
+    hg_session_free(eng, eng->session);
+    hg_pages_fini(&eng->pages);
+    hg_model_free(eng->model);
+    hg_backend_close(eng->be);
+    hg_assets_close(&eng->assets);
+    pthread_mutex_destroy(&eng->device);
+    pthread_mutex_destroy(&eng->lock);
+    pthread_cond_destroy(&eng->wake);
+    free(eng);
+}
+
+const struct hg_engine_info *hg_engine_info(const struct hg_engine *eng)
+{
+    return &eng->info;
+}
+
+void hg_engine_stats(const struct hg_engine *eng, struct hg_stats *out)
+{
+    pthread_mutex_t *lock = (pthread_mutex_t *)&eng->lock;
+    pthread_mutex_lock(lock);
+    *out = eng->stats;
+    pthread_mutex_unlock(lock);
+}
+
+enum hg_status hg_tokenize(const struct hg_engine *eng, const char *text, size_t n_text,
+                           bool parse_special, hg_tok **out, size_t *n_out, struct hg_err *err)
+{
+    struct hg_toks t = {0};
+    enum hg_status st = hg_tokenizer_encode(eng->assets.tok, text, n_text, parse_special, NULL, 0,
+                                            NULL, &t, err);
+    if (st != HG_OK) {
+        hg_toks_fini(&t);
+        return st;
+    }
+    *out = t.ids;
+    *n_out = t.n;
+    return HG_OK;
+}
+
+enum hg_status hg_detokenize(const struct hg_engine *eng, const hg_tok *ids, size_t n, char **out,
+                             size_t *n_out, struct hg_err *err)
+{
+    struct hg_detok d;
+    struct hg_buf b;
+    hg_detok_init(&d);
+    hg_buf_init(&b);
+    for (size_t i = 0; i < n; i++) {
+        size_t len;
+        if (!hg_tokenizer_bytes(eng->assets.tok, ids[i], &len)) {
+            hg_buf_fini(&b);
+            return hg_fail(err, HG_EINVAL, "token %d (number %zu): unknown id, the tokenizer has "
+                           "%d", ids[i], i, hg_tokenizer_size(eng->assets.tok));
+        }
+        hg_detok_push(&d, eng->assets.tok, ids[i], true, &b);
+    }
+    hg_detok_finish(&d, &b);
+    *out = hg_buf_take(&b, n_out);
+    return *out ? HG_OK : hg_fail(err, HG_ENOMEM, "detokenize: out of memory");
+}
+
+enum hg_status hg_logits(struct hg_engine *eng, const hg_tok *ids, size_t n_ids, bool all,
+                         float *out, struct hg_err *err)
+{
+    if (n_ids == 0 || n_ids > (size_t)eng->info.n_ctx)
+        return hg_fail(err, HG_ETOOLONG, "%zu tokens, allowed are 1 to %d", n_ids,
+                       eng->info.n_ctx);
+    enum hg_status st = HG_OK;
+    size_t row = (size_t)eng->info.n_vocab;
+    pthread_mutex_lock(&eng->device);
+    hg_session_reset(eng, eng->session);
+    for (size_t done = 0; st == HG_OK && done < n_ids;) {
+        struct hg_step_out so;
+        int32_t k = 0;
+        st = hg_session_extend(eng, eng->session, ids + done, (int32_t)(n_ids - done), all, &k, &so,
+                               err);
+        if (st != HG_OK) break;
+        done += (size_t)k;
+        memcpy(out, so.logits, (size_t)so.n_want * row * sizeof *out);
+        if (all) out += (size_t)so.n_want * row;
+    }
+    pthread_mutex_unlock(&eng->device);
+    return st;
+}
+
+json_t *hg_devices(void)
+{
+    json_t *all = json_array();
+    for (int32_t i = 0; hg_backend_device(i); i++)
+        json_array_append_new(all, json_string(hg_backend_device(i)));
+    return all;
+}

@@ -1,0 +1,182 @@
+/* output_corpus.h: good and bad outputs of a model, for test_output.c, and the events wanted:
+ * |R:reasoning|T:text|name{arguments}; */
+#ifndef TEST_OUTPUT_CORPUS_H
+#define TEST_OUTPUT_CORPUS_H
+
+#define CALL(body)    "<tool_call>\n<function=f>\n" body "</function>\n</tool_call>"
+#define P(key, value) "<parameter=" key ">\n" value "\n</parameter>\n"
+
+enum { THINK = 1, NO_TOOLS = 2 };
+
+static const struct sample {
+    int flags;
+    const char *text, *events;
+} corpus[] = {
+    /* text and reasoning */
+    {0, "", ""},
+    {0, "Hello <b>world</b>, a < b.\n", "|T:Hello <b>world</b>, a < b.\n"},
+    {0, "  \n Hi", "|T:  \n Hi"},
+    {0, "ends with <tool", "|T:ends with <tool"},
+    {0, "1 <", "|T:1 <"},
+    {THINK, "hm\n</think>\n\nYes.", "|R:hm|T:Yes."},
+    {THINK, "\n</think>\n\nYes.", "|T:Yes."},
+    {THINK, "</think>\n\n  Yes.", "|T:  Yes."},
+    {THINK, "never ends \n", "|R:never ends \n"},
+    {THINK, "<think>\nagain\n</think>\nYes.", "|R:again|T:Yes."},
+    {THINK, "a</thin>b</think>c", "|R:a</thin>b|T:c"},
+    {THINK, "über 日本 \xf0\x9f\x98\x80</think>é", "|R:über 日本 \xf0\x9f\x98\x80|T:é"},
+    {0, "<think>\nhm\n</think>\n\nYes.", "|R:hm|T:Yes."},
+    {0, "\n\n<think>hm</think>Yes.", "|R:hm|T:Yes."},
+    {0, "say <think> twice", "|T:say <think> twice"},
+    {0, "<thin", "|T:<thin"},
+    {NO_TOOLS, CALL(P("s", "v")), "|T:" CALL(P("s", "v"))},
+    {NO_TOOLS | THINK, "x <tool_call> </think>\ny\n", "|R:x <tool_call>|T:y\n"},
+
+    /* calls as they should be */
+    {0, CALL(""), "|f{};"},
+    {0, CALL(P("s", "v")), "|f{\"s\": \"v\"};"},
+    {0, "Sure.\n\n" CALL(P("s", "v")), "|T:Sure.|f{\"s\": \"v\"};"},
+    {THINK, "hm\n</think>\n\n" CALL(P("s", "v")) "\n", "|R:hm|f{\"s\": \"v\"};"},
+    {THINK, "hm\n</think>\n\nSo:\n\n" CALL(P("i", "5")), "|R:hm|T:So:|f{\"i\": 5};"},
+    {0, CALL(P("s", "1") P("i", "2")) "\n" CALL(P("s", "3")),
+     "|f{\"s\": \"1\", \"i\": 2};|f{\"s\": \"3\"};"},
+    {0, CALL("") " \n" CALL("") "\nDone.", "|f{};|f{};|T:Done."},
+    {0, "<tool_call><function=f><parameter=s>v</parameter></function></tool_call>",
+     "|f{\"s\": \"v\"};"},
+    {0, CALL(P("s", "\n two \n\n")), "|f{\"s\": \"\\n two \\n\\n\"};"},
+    {0, CALL(P("s", "")), "|f{\"s\": \"\"};"},
+    {0, CALL("<parameter=s>\n</parameter>\n"), "|f{\"s\": \"\"};"},
+    {0, CALL(P("s", "say \"hi\"\t\\n \x01é")), "|f{\"s\": \"say \\\"hi\\\"\\t\\\\n \\u0001é\"};"},
+    {0, CALL(P("we\"ird", "v")), "|f{\"we\\\"ird\": \"v\"};"},
+    {0, "<tool_call>\n<function=flat>\n" P("i", "7") "</function>\n</tool_call>",
+     "|flat{\"i\": 7};"},
+    {0, "<tool_call>\n<function=g>\n" P("i", "7") "</function>\n</tool_call>", "|g{\"i\": \"7\"};"},
+    {0,
+     "<tool_call>\n<function=unknown.tool>\n" P("n", "7")
+         P("b", "true") "</function>\n</tool_call>",
+     "|unknown.tool{\"n\": \"7\", \"b\": \"true\"};"},
+
+    /* types */
+    {0, CALL(P("i", "5") P("x", "5.0") P("b", "True")), "|f{\"i\": 5, \"x\": 5.0, \"b\": true};"},
+    {0, CALL(P("i", "5.0") P("x", "-1.50e+3")), "|f{\"i\": 5.0, \"x\": -1.50e+3};"},
+    {0, CALL(P("i", "007")), "|f{\"i\": \"007\"};"},
+    {0, CALL(P("i", " 12 \n")), "|f{\"i\": 12};"},
+    {0, CALL(P("i", "12a")), "|f{\"i\": \"12a\"};"},
+    {0, CALL(P("i", "123456789012345678901234567890")),
+     "|f{\"i\": 123456789012345678901234567890};"},
+    {0, CALL(P("x", "1e999")), "|f{\"x\": \"1e999\"};"},
+    {0, CALL(P("x", "")), "|f{\"x\": \"\"};"},
+    {0, CALL(P("b", "false")), "|f{\"b\": false};"},
+    {0, CALL(P("b", "yes")), "|f{\"b\": \"yes\"};"},
+    {0, CALL(P("a", "[\"x\", \"y\"]")), "|f{\"a\": [\"x\",\"y\"]};"},
+    {0, CALL(P("a", "['it', 'isn\\'t', None]")), "|f{\"a\": [\"it\",\"isn't\",null]};"},
+    {0, CALL(P("a", "[1, 2")), "|f{\"a\": \"[1, 2\"};"},
+    {0, CALL(P("o", "{\n  \"k\": {\"n\": [1, 2.50, {}]},\n  \"t\": \"</parameter>\"\n}")),
+     "|f{\"o\": {\"k\":{\"n\":[1,2.50,{}]},\"t\":\"</parameter>\"}};"},
+    {0, CALL(P("o", "{'a': True, 'b': (1, 2), 3: 'x'}")),
+     "|f{\"o\": {\"a\":true,\"b\":[1,2],\"3\":\"x\"}};"},
+    {0, CALL(P("py", "{'a': 1}")), "|f{\"py\": {\"a\":1}};"},
+    {0, CALL(P("z", "null") P("ni", "None")), "|f{\"z\": null, \"ni\": null};"},
+    {0, CALL(P("ni", "3")), "|f{\"ni\": 3};"},
+    {0, CALL(P("ni", "three")), "|f{\"ni\": \"three\"};"},
+    {0, CALL(P("ns", "null") P("sa", "null")), "|f{\"ns\": null, \"sa\": null};"},
+    {0, CALL(P("ns", "nul") P("sa", "nullable")), "|f{\"ns\": \"nul\", \"sa\": \"nullable\"};"},
+    {0, CALL(P("ns", "12")), "|f{\"ns\": \"12\"};"},
+    {0, CALL(P("si", "5")), "|f{\"si\": \"5\"};"},
+    {0, CALL(P("sa", "[1,2]")), "|f{\"sa\": [1,2]};"},
+    {0, CALL(P("sa", "[x] and y")), "|f{\"sa\": \"[x] and y\"};"},
+    {0, CALL(P("r", "[5]") P("loop", "5") P("u", "5")),
+     "|f{\"r\": [5], \"loop\": \"5\", \"u\": \"5\"};"},
+    {0, CALL(P("e", "None")), "|f{\"e\": \"None\"};"},
+    {0, CALL(P("en", "2")), "|f{\"en\": 2};"},
+    {0, CALL(P("nokey", "5")), "|f{\"nokey\": \"5\"};"},
+
+    /* values that look like markup */
+    {0, CALL(P("s", "a</parameter>b")), "|f{\"s\": \"a</parameter>b\"};"},
+    {0, CALL(P("s", "print('</parameter>')\nx")), "|f{\"s\": \"print('</parameter>')\\nx\"};"},
+    {0, CALL(P("s", "x\n</parameter>\ny\n</function>\nz") P("i", "1")),
+     "|f{\"s\": \"x\\n</parameter>\\ny\\n</function>\\nz\", \"i\": 1};"},
+    {0, CALL(P("s", "<function=f> </tool_call> <parameter=t>")),
+     "|f{\"s\": \"<function=f> </tool_call> <parameter=t>\"};"},
+    {0, CALL(P("s", "<a>\n<b>\n</b>\n</a>")), "|f{\"s\": \"<a>\\n<b>\\n</b>\\n</a>\"};"},
+    {0, CALL(P("s", "x\n<parameter=unknown>\ny")), "|f{\"s\": \"x\\n<parameter=unknown>\\ny\"};"},
+    {0, CALL(P("s", "x\n</tool_call>\ny")), "|f{\"s\": \"x\\n</tool_call>\\ny\"};"},
+    {0, CALL(P("s", "<think> </think>")), "|f{\"s\": \"<think> </think>\"};"},
+
+    /* closers left out */
+    {0, "<tool_call>\n<function=f>\n<parameter=s>\nv\n<parameter=i>\n5\n</function>\n</tool_call>",
+     "|f{\"s\": \"v\", \"i\": 5};"},
+    {0, "<tool_call>\n<function=f>\n<parameter=s>\n<parameter=i>\n5\n</function>\n</tool_call>",
+     "|f{\"s\": \"\", \"i\": 5};"},
+    {0, "<tool_call>\n<function=f>\n<parameter=s>\nv\n</tool_call>\n" CALL(P("i", "1")),
+     "|f{\"s\": \"v\"};|f{\"i\": 1};"},
+    {0, "<tool_call>\n<function=f>\n<parameter=s>\nv\n</tool_call>", "|f{\"s\": \"v\"};"},
+    {0, "<tool_call>\n<function=f>\n" P("s", "v") "</tool_call>\nBye", "|f{\"s\": \"v\"};|T:Bye"},
+    {0, "<tool_call>\n<function=f>\n" P("s", "v") CALL(P("s", "w")),
+     "|f{\"s\": \"v\"};|f{\"s\": \"w\"};"},
+    {0, "<tool_call>\n<function=f>\n" P("s", "v") "<function=g>\n</function>",
+     "|f{\"s\": \"v\"};|g{};"},
+    {0, "<tool_call>\n<function=f>\n" P("s", "v") "</function>\n" CALL(""),
+     "|f{\"s\": \"v\"};|f{};"},
+    {0,
+     "<tool_call>\n<function=f>\n" P("s", "v") "</function>\n<function=g>\n</function>\n"
+                                               "</tool_call>",
+     "|f{\"s\": \"v\"};|g{};"},
+    {0, "Ok <function=f>\n" P("s", "v") "</function>\nBye", "|T:Ok|f{\"s\": \"v\"};|T:Bye"},
+    {0, CALL("<parameter=s\nv\n</parameter>\n"), "|f{\"s\": \"v\"};"},
+
+    /* bad ones */
+    {0, CALL(P("s", "1") P("s", "2") P("i", "3")), "|f{\"s\": \"1\", \"i\": 3};"},
+    {0, CALL("what? </parameter> <x> " P("s", "1") P("i", "3")), "|f{\"s\": \"1\", \"i\": 3};"},
+    {0, "Use <tool_call> tags", "|T:Use  tags"},
+    {0, "<tool_call>\n<function=>x", "|T:\n<function=>x"},
+    {0, "<tool_call>\n<tool_call>\n<function=g>\n</function>", "|g{};"},
+    {0, "a</tool_call>b <function= c>", "|T:ab <function= c>"},
+    {0, "</tool_call></tool_call>", ""},
+    {THINK, "think of <tool_call> and <function=f> x</think>y",
+     "|R:think of <tool_call> and <function=f> x|T:y"},
+    {THINK, "so\n" CALL(P("s", "v")), "|R:so|f{\"s\": \"v\"};"},
+    {THINK, "so\n" CALL(P("s", "v")) "\nthen\n</think>\n\nok",
+     "|R:so|f{\"s\": \"v\"};|R:then|T:ok"},
+    {THINK, "so\n" CALL("") "\n</think>\n\n" CALL(""), "|R:so|f{};|f{};"},
+
+    /* cut short */
+    {0, "<tool_call>", ""},
+    {0, "x\n<tool_call>\n<function=f", "|T:x"},
+    {0, "<tool_call>\n<function=f>", "|f{};"},
+    {0, "<tool_call>\n<function=f>\n<param", "|f{};"},
+    {0, "<tool_call>\n<function=f>\n<parameter=s", "|f{};"},
+    {0, "<tool_call>\n<function=f>\n<parameter=s>", "|f{\"s\": \"\"};"},
+    {0, "<tool_call>\n<function=f>\n<parameter=s>\nab\"c\n", "|f{\"s\": \"ab\\\"c\"};"},
+    {0, "<tool_call>\n<function=f>\n<parameter=s>\nab <", "|f{\"s\": \"ab <\"};"},
+    {0, "<tool_call>\n<function=f>\n<parameter=s>\nab\n</parameter>\n</fun", "|f{\"s\": \"ab\"};"},
+    {0, "<tool_call>\n<function=f>\n<parameter=i>\n12", "|f{\"i\": 12};"},
+    {0, "<tool_call>\n<function=f>\n<parameter=a>\n[1, ", "|f{\"a\": \"[1, \"};"},
+    {0, "<tool_call>\n<function=f>\n<parameter=i>", "|f{\"i\": \"\"};"},
+    {0, CALL("") "\n</tool", "|f{};|T:</tool"},
+
+    /* JSON calls */
+    {0,
+     "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"s\": \"a}\\\"\", \"x\": 5.0}}\n</tool_call>",
+     "|f{\"s\":\"a}\\\"\",\"x\":5.0};"},
+    {0,
+     "Hi\n<tool_call>{\"arguments\": {}, \"name\": \"g\"}</tool_call>\n<tool_call>\n"
+     "{\"name\": \"g\"}\n</tool_call>",
+     "|T:Hi|g{};|g{};"},
+    {0, "<tool_call>{'name': 'f', 'arguments': {'b': True}}</tool_call>", "|f{\"b\":true};"},
+    {0, "<tool_call>{\"name\": \"f\", \"arguments\": \"{\\\"i\\\": 1}\"}</tool_call>",
+     "|f{\"i\":1};"},
+    {0, "<tool_call>{\"name\": \"f\", \"arguments\": \"\"}", "|f{};"},
+    {0, "<tool_call>{\"name\": \"f\", \"parameters\": {\"s\": \"</tool_call>\"}}</tool_call>.",
+     "|f{\"s\":\"</tool_call>\"};|T:."},
+    {0, "a\n<tool_call>{\"name\": \"f\" oops}</tool_call> b", "|T:a\n{\"name\": \"f\" oops} b"},
+    {0, "<tool_call>{\"nome\": \"f\"}\n</tool_call>", "|T:{\"nome\": \"f\"}\n"},
+    {0, "<tool_call>{\"name\": \"f\", \"arguments\": [1]}",
+     "|T:{\"name\": \"f\", \"arguments\": [1]}"},
+    {0, "<tool_call>{\"name\": \"\"}", "|T:{\"name\": \"\"}"},
+    {0, "<tool_call>\n{\"name\": \"f\", \"argum", "|T:{\"name\": \"f\", \"argum"},
+    {0, "<tool_call>\n{\"name\": \"f\n</tool_call>\n" CALL(""), "|T:{\"name\": \"f\n|f{};"},
+    {THINK, "hm <tool_call>{\"name\": \"g\"}</tool_call></think>x", "|R:hm|g{};|T:x"},
+};
+
+#endif
