@@ -18,6 +18,13 @@ const char *const *hg_preset_names(void)
     return names;
 }
 
+static enum hg_status data_path(const char *name, char *buf, size_t n, struct hg_err *err)
+{
+    if (hg_data_path(name, buf, n)) return HG_OK;
+    return hg_fail(err, HG_EIO, "%s: found neither beside the program nor under its prefix; see "
+                   "`make install`", name);
+}
+
 /* --dummy NAME[:nvfp4|:bf16]; the tokenizer and template of the embedded model serve it. */
 static enum hg_status open_dummy(struct hg_assets *a, const char *dummy, enum hg_format *format,
                                  struct hg_err *err)
@@ -37,7 +44,7 @@ static enum hg_status open_dummy(struct hg_assets *a, const char *dummy, enum hg
     if (!known)
         return hg_fail(err, HG_EINVAL, "dummy '%.*s': unknown geometry; known are%s", (int)n_name,
                        dummy, have);
-    HG_TRY(hg_data_path("presets", presets, sizeof presets, err));
+    HG_TRY(data_path("presets", presets, sizeof presets, err));
     snprintf(path, sizeof path, "%s/%.*s.json", presets, (int)n_name, dummy);
     HG_TRY(hg_file_read(path, MAX_CONFIG, &text, &n, err));
     enum hg_status st = hg_config_parse(path, text, n, NULL, 0, &a->cfg, err);
@@ -101,7 +108,7 @@ enum hg_status hg_assets_open(struct hg_assets *a, const struct hg_engine_params
     if (p->model)
         snprintf(a->dir, sizeof a->dir, "%s", p->model);
     else
-        HG_TRY(hg_data_path("nano", a->dir, sizeof a->dir, err));
+        HG_TRY(data_path("nano", a->dir, sizeof a->dir, err));
     memcpy(text_dir, a->dir, sizeof text_dir);
     if (p->dummy) {
         HG_TRY(open_dummy(a, p->dummy, dummy_format, err));

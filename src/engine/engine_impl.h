@@ -27,7 +27,7 @@
 struct hg_session {
     struct hg_seq seq;
     hg_tok *tokens;       /* [n_ctx] what is committed: seq.n_past of them */
-    struct hg_row *rows;  /* [n_chunk] */
+    struct hg_row *rows;  /* [max_rows of a step] */
 };
 
 enum hg_status hg_session_create(struct hg_engine *eng, int32_t slot, struct hg_session **out,

@@ -11,7 +11,7 @@ enum hg_status hg_session_create(struct hg_engine *eng, int32_t slot, struct hg_
         s->seq.slot = slot;
         s->seq.pages = calloc((size_t)eng->pages.n_total, sizeof *s->seq.pages);
         s->tokens = calloc((size_t)eng->info.n_ctx, sizeof *s->tokens);
-        s->rows = calloc((size_t)eng->n_chunk, sizeof *s->rows);
+        s->rows = calloc((size_t)eng->model->p.max_rows, sizeof *s->rows);
     }
     if (!s || !s->seq.pages || !s->tokens || !s->rows) {
         hg_session_free(eng, s);

@@ -107,31 +107,3 @@ enum hg_status hg_commit(struct hg_model *m, struct hg_seq *seq, int32_t leaf, s
     seq->n_past += n;
     return HG_OK;
 }
-
-static size_t state_bytes(const struct hg_gdn_state *s)
-{
-    return (size_t)s->dims.n_v_heads * (size_t)s->dims.d_k * (size_t)s->dims.d_v * sizeof(float);
-}
-
-void hg_slot_reset(struct hg_model *m, int32_t slot)
-{
-    for (int32_t i = 0; i < m->cfg.n_layers; i++) {
-        if (m->w.layer[i].kind != HG_LAYER_GDN) continue;
-        const struct hg_gdn_state *s = &m->mem[i].state;
-        size_t n = state_bytes(s), conv = 3 * (size_t)s->conv_dim * m->be->act_size;
-        m->be->ops->zero(m->be, (char *)s->s + (size_t)slot * n, n);
-        m->be->ops->zero(m->be, (char *)s->conv + (size_t)slot * conv, conv);
-    }
-}
-
-void hg_slot_copy(struct hg_model *m, int32_t dst, int32_t src)
-{
-    for (int32_t i = 0; i < m->cfg.n_layers; i++) {
-        if (m->w.layer[i].kind != HG_LAYER_GDN) continue;
-        const struct hg_gdn_state *s = &m->mem[i].state;
-        size_t n = state_bytes(s), conv = 3 * (size_t)s->conv_dim * m->be->act_size;
-        m->be->ops->copy(m->be, (char *)s->s + (size_t)dst * n, (char *)s->s + (size_t)src * n, n);
-        m->be->ops->copy(m->be, (char *)s->conv + (size_t)dst * conv,
-                         (char *)s->conv + (size_t)src * conv, conv);
-    }
-}

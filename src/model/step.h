@@ -3,7 +3,7 @@
 #ifndef HG_MODEL_STEP_H
 #define HG_MODEL_STEP_H
 
-#include "model/model.h"
+#include "model/state.h"
 
 /* One sequence: what is committed, and where it lies. Pages and slot are the owner's to give and
  * take (engine, cache); the model only reads them. */
@@ -31,11 +31,6 @@ enum hg_status hg_step(struct hg_model *m, enum hg_step_kind kind, const struct 
  * window and KV become those of extending by these tokens (DESIGN I1); n_past advances. seq is the
  * leaf's sequence. */
 enum hg_status hg_commit(struct hg_model *m, struct hg_seq *seq, int32_t leaf, struct hg_err *err);
-
-/* Zero state: an empty sequence begins. */
-void hg_slot_reset(struct hg_model *m, int32_t slot);
-/* Copies recurrent state and conv window of every layer (snapshot, restore). */
-void hg_slot_copy(struct hg_model *m, int32_t dst, int32_t src);
 
 /* Internal to the model: the parts of one layer. n = rows of the step. */
 void hg_layer_attn(struct hg_model *m, int32_t layer);

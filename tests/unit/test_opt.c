@@ -1,6 +1,8 @@
 /* Option values are read strictly, and errors name the option and the value. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -59,8 +61,8 @@ static void numbers(void **state)
     assert_int_equal(hg_opt_f64("--top-p", "1e-3", 0, 1, &v, &err), HG_OK);
     assert_int_equal(hg_opt_f64("--top-p", ".5", 0, 1, &v, &err), HG_OK);
     assert_int_equal(hg_opt_f64("--bias", "-2.5", -100, 100, &v, &err), HG_OK);
-    static const char *const bad[] = {"",    "x",    "1,5", "0x1p3", "inf", "nan", "1.0f",
-                                      " 1",  "1 ",   "--1", "1.2.3", "e5",  "+1",  "."};
+    static const char *const bad[] = {"",   "x",  "1,5", "0x1p3", "inf", "nan", "1.0f",
+                                      " 1", "1 ", "--1", "1.2.3", "e5",  "+1",  "."};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_refused(hg_opt_f64("--x", bad[i], -1e300, 1e300, &v, &err), "--x:", bad[i]);
     assert_refused(hg_opt_f64("--top-p", "1.5", 0, 1, &v, &err), "--top-p:", "1.5 is not in 0..1");
@@ -74,14 +76,18 @@ static void sizes(void **state)
     static const struct {
         const char *text;
         uint64_t want;
-    } good[] = {{"0", 0},           {"4096", 4096},          {"1K", 1024},
-                {"512M", 512 << 20}, {"8G", UINT64_C(8) << 30}, {"2T", UINT64_C(2) << 40}};
+    } good[] = {{"0", 0},
+                {"4096", 4096},
+                {"1K", 1024},
+                {"512M", 512 << 20},
+                {"8G", UINT64_C(8) << 30},
+                {"2T", UINT64_C(2) << 40}};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         assert_int_equal(hg_opt_size("--cache-host", good[i].text, &v, &err), HG_OK);
         assert_true(v == good[i].want);
     }
-    static const char *const bad[] = {"",   "G",   "8g", "8GB", "8 G", "1.5G",
-                                      "-1", "8GG", "8P", "0x8", "18446744073709551615K"};
+    static const char *const bad[] = {
+        "", "G", "8g", "8GB", "8 G", "1.5G", "-1", "8GG", "8P", "0x8", "18446744073709551615K"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_refused(hg_opt_size("--cache-host", bad[i], &v, &err), "--cache-host:", bad[i]);
 }
@@ -110,7 +116,7 @@ static void lists(void **state)
 static void suggestions(void **state)
 {
     (void)state;
-    static const char *const words[] = {"run",  "chat",    "serve",    "bench",
+    static const char *const words[] = {"run",    "chat",    "serve",    "bench",
                                         "logits", "inspect", "tokenize", NULL};
     assert_string_equal(hg_opt_nearest("sreve", words), "serve");
     assert_string_equal(hg_opt_nearest("rn", words), "run");
@@ -137,8 +143,7 @@ static void random_text(void **state)
     for (int i = 0; i < 20000; i++) {
         char text[8], back[32];
         size_t n = hg_rng_below(&rng, 7);
-        for (size_t j = 0; j < n; j++)
-            text[j] = alphabet[hg_rng_below(&rng, sizeof alphabet - 1)];
+        for (size_t j = 0; j < n; j++) text[j] = alphabet[hg_rng_below(&rng, sizeof alphabet - 1)];
         text[n] = 0;
         int64_t v;
         if (hg_opt_i64("--n", text, INT64_MIN, INT64_MAX, &v, &err) == HG_OK) {

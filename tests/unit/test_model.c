@@ -1,0 +1,409 @@
+/* Equalities of the forward pass over random models, on every device: a prompt cut into steps in
+ * any way, sequences together or alone, threads, snapshots, devices, KV formats.
+ *
+ * "Equal" is bit by bit (see fix_same) on every device but ref:chunked, whose chunked sums are
+ * held to fix_model.bound. Usage: test_model [SEED]; cases are numbered from the seed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "../lib/model_fixture.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+enum { MANY = 1 }; /* cases per device are multiples of this */
+#else
+enum { MANY = 3 };
+#endif
+
+static uint64_t base_seed = 20250;
+static float logits[2][(FIX_SEQ_PAGES * HG_PAGE_TOKENS) * 80];
+static hg_tok tok[FIX_SEQ_PAGES * HG_PAGE_TOKENS];
+
+/* Lengths that meet the edges of pages and chunks, and others. */
+static int32_t some_length(struct hg_rng *rng)
+{
+    static const int32_t edges[] = {1, 2, 3, 4, 63, 64, 65, 127, 128, 129, 192};
+    if (hg_rng_below(rng, 3)) return edges[hg_rng_below(rng, sizeof edges / sizeof *edges)];
+    return 1 + (int32_t)hg_rng_below(rng, 150);
+}
+
+static enum hg_format some_format(struct hg_rng *rng)
+{
+    return (enum hg_format)hg_rng_below(rng, HG_N_FORMATS);
+}
+
+static enum hg_kv some_kv(struct hg_rng *rng)
+{
+    static const enum hg_kv all[] = {HG_KV_F32, HG_KV_BF16, HG_KV_FP8};
+    return all[hg_rng_below(rng, 3)];
+}
+
+static void open_random(struct fix_model *t, struct hg_rng *rng, uint64_t seed, const char *device)
+{
+    struct hg_config c;
+    enum hg_format format = some_format(rng);
+    enum hg_kv kv = some_kv(rng);
+    fix_config(rng, format, &c);
+    fix_open(t, &c, format, kv, seed, device, 0);
+}
+
+static void for_each_case(int32_t n, void (*run)(uint64_t seed, const char *device))
+{
+    char device[64];
+    for (int32_t i = 0; fix_device(&i, device);)
+        for (int32_t k = 0; k < n; k++) run(base_seed + (uint64_t)k, device);
+}
+
+/* Tokens one by one = in steps of any sizes: logits of every row, state, window, pages. */
+static void splits(struct fix_model *t, struct hg_rng *rng, int32_t n)
+{
+    struct fix_seq a, b;
+    size_t vocab = (size_t)t->m->cfg.n_vocab;
+    int32_t most[] = {FIX_ROWS, HG_PAGE_TOKENS, 7, n};
+    fix_tokens(rng, &t->m->cfg, tok, n);
+    fix_begin(t, &a, 0);
+    fix_extend(t, &a, tok, n, NULL, 1, logits[0]);
+    for (int32_t i = 0; i < 4; i++) {
+        char what[64];
+        snprintf(what, sizeof what, "%d tokens in %s %d", n, i < 2 ? "steps of" : "random steps to",
+                 most[i]);
+        fix_begin(t, &b, 1 + i);
+        fix_extend(t, &b, tok, n, i < 2 ? NULL : rng, most[i] > FIX_ROWS ? FIX_ROWS : most[i],
+                   logits[1]);
+        fix_same(t, what, logits[1], logits[0], (size_t)n * vocab);
+        fix_same_seq(t, &b, t, &a, what);
+    }
+}
+
+static void splits_case(uint64_t seed, const char *device)
+{
+    struct hg_rng rng = {seed};
+    struct fix_model t;
+    open_random(&t, &rng, seed, device);
+    splits(&t, &rng, some_length(&rng));
+    fix_close(&t);
+}
+
+static void test_splits(void **state)
+{
+    (void)state;
+    for_each_case(8 * MANY, splits_case);
+}
+
+/* Past 512 and 1024 positions, where attention may be cut into segments. */
+static void test_long(void **state)
+{
+    (void)state;
+    char device[64];
+    for (int32_t i = 0; fix_device(&i, device);) {
+        struct hg_rng rng = {base_seed};
+        struct fix_model t;
+        struct hg_config c;
+        bool slow = strncmp(device, "ref", 3) == 0 || MANY == 1;
+        fix_config(&rng, HG_FMT_F32, &c);
+        c.n_layers = 2;
+        c.layer_kind[0] = HG_LAYER_GDN;
+        c.layer_kind[1] = HG_LAYER_ATTN;
+        c.n_kv_heads = 1;
+        c.n_heads = slow ? 1 : 3;
+        fix_open(&t, &c, HG_FMT_F32, HG_KV_F32, base_seed, device, 2);
+        splits(&t, &rng, slow ? 530 : 1061);
+        fix_close(&t);
+    }
+}
+
+/* ------------------------------------------------------------- several sequences in one step -- */
+
+struct company {
+    struct fix_seq joint, alone;
+    struct fix_tree tree;
+    hg_tok tok[64];
+    int32_t n;        /* rows in this step */
+    int32_t row0;     /* of them in the joint step */
+    int32_t leaf;     /* committed node of the tree, -1: rejected */
+};
+
+/* One joint step, then each of its sequences alone; logits of every row must be equal. */
+static void company_round(struct fix_model *t, struct hg_rng *rng, struct company *s, int32_t n_seqs)
+{
+    struct hg_row rows[FIX_ROWS];
+    struct fix_seq *seqs[FIX_SEQS];
+    size_t vocab = (size_t)t->m->cfg.n_vocab;
+    enum hg_step_kind kind = hg_rng_below(rng, 2) ? HG_VERIFY : HG_EXTEND;
+    int32_t n_rows = 0, first = (int32_t)hg_rng_below(rng, (uint32_t)n_seqs);
+    for (int32_t i = 0; i < n_seqs; i++) seqs[i] = &s[i].joint;
+    for (int32_t k = 0; k < n_seqs; k++) { /* rows in another order than the sequences */
+        int32_t i = (first + k) % n_seqs;
+        s[i].row0 = n_rows;
+        s[i].n = 1 + (int32_t)hg_rng_below(rng, kind == HG_VERIFY ? 16 : hg_rng_below(rng, 2) ? 50 : 2);
+        fix_tokens(rng, &t->m->cfg, s[i].tok, s[i].n);
+        fix_forest(rng, &t->m->cfg, s[i].n, &s[i].tree);
+        n_rows = kind == HG_VERIFY
+                     ? fix_put_tree(rows, n_rows, i, &s[i].joint, &s[i].tree)
+                     : fix_put_chain(rows, n_rows, i, &s[i].joint, s[i].tok, s[i].n);
+        s[i].leaf = (int32_t)hg_rng_below(rng, (uint32_t)s[i].n + 1) - 1;
+    }
+    memcpy(logits[0], fix_step(t, kind, rows, n_rows, seqs, n_seqs),
+           (size_t)n_rows * vocab * sizeof *logits[0]);
+    for (int32_t i = 0; kind == HG_VERIFY && i < n_seqs; i++)
+        if (s[i].leaf >= 0) fix_commit(t, &s[i].joint, s[i].row0 + s[i].leaf);
+    for (int32_t i = 0; i < n_seqs; i++) {
+        struct fix_seq *alone = &s[i].alone;
+        if (kind == HG_VERIFY)
+            fix_put_tree(rows, 0, 0, alone, &s[i].tree);
+        else
+            fix_put_chain(rows, 0, 0, alone, s[i].tok, s[i].n);
+        fix_same(t, "a sequence alone and among others",
+                 fix_step(t, kind, rows, s[i].n, &alone, 1), logits[0] + (size_t)s[i].row0 * vocab,
+                 (size_t)s[i].n * vocab);
+        if (kind == HG_VERIFY && s[i].leaf >= 0) fix_commit(t, alone, s[i].leaf);
+        fix_same_seq(t, alone, t, &s[i].joint, "a sequence alone and among others");
+    }
+}
+
+static void company_case(uint64_t seed, const char *device)
+{
+    struct hg_rng rng = {seed};
+    struct fix_model t;
+    struct company s[FIX_SEQS];
+    int32_t n_seqs = 2 + (int32_t)hg_rng_below(&rng, FIX_SEQS - 1);
+    open_random(&t, &rng, seed, device);
+    t.exact = true; /* the same cut into steps: equal bits also from chunks */
+    for (int32_t i = 0; i < n_seqs; i++) {
+        int32_t n = hg_rng_below(&rng, 4) ? some_length(&rng) : 0;
+        fix_tokens(&rng, &t.m->cfg, tok, n);
+        fix_begin(&t, &s[i].joint, i);
+        fix_begin(&t, &s[i].alone, FIX_SEQS + i);
+        fix_extend(&t, &s[i].joint, tok, n, NULL, FIX_ROWS, NULL);
+        fix_extend(&t, &s[i].alone, tok, n, NULL, FIX_ROWS, NULL);
+    }
+    for (int32_t round = 0; round < 5; round++) company_round(&t, &rng, s, n_seqs);
+    fix_close(&t);
+}
+
+static void test_company(void **state)
+{
+    (void)state;
+    for_each_case(4 * MANY, company_case);
+}
+
+/* A sequence that is named but has no rows stays as it is. */
+static void idle_case(uint64_t seed, const char *device)
+{
+    struct hg_rng rng = {seed};
+    struct fix_model t;
+    struct fix_seq s[3], *all[] = {&s[0], &s[1], &s[2]};
+    struct hg_row rows[FIX_ROWS];
+    open_random(&t, &rng, seed, device);
+    for (int32_t i = 0; i < 3; i++) {
+        fix_tokens(&rng, &t.m->cfg, tok, 20);
+        fix_begin(&t, &s[i], i);
+        fix_extend(&t, &s[i], tok, 20, NULL, 20, NULL);
+    }
+    float *before = fix_state(&t, 1);
+    fix_put_chain(rows, fix_put_chain(rows, 0, 2, &s[2], tok, 5), 0, &s[0], tok, 1);
+    fix_step(&t, HG_EXTEND, rows, 6, all, 3);
+    float *after = fix_state(&t, 1);
+    fix_same(&t, "a sequence without rows", after, before, fix_state_n(&t));
+    assert_int_equal(s[0].s.n_past, 21);
+    assert_int_equal(s[1].s.n_past, 20);
+    assert_int_equal(s[2].s.n_past, 25);
+    free(before);
+    free(after);
+    fix_close(&t);
+}
+
+static void test_idle(void **state)
+{
+    (void)state;
+    for_each_case(3, idle_case);
+}
+
+/* -------------------------------------------------------------------------------- snapshots -- */
+
+/* Prefix, snapshot, one future, restore, another future = prefix and the other future; and a
+ * reset slot is a fresh one. The second future overwrites the KV of the first. */
+static void snapshot_case(uint64_t seed, const char *device)
+{
+    struct hg_rng rng = {seed};
+    struct fix_model t;
+    struct fix_seq a, b;
+    hg_tok other[70];
+    open_random(&t, &rng, seed, device);
+    t.exact = true;
+    int32_t prefix = some_length(&rng), n = 1 + (int32_t)hg_rng_below(&rng, 70);
+    size_t vocab = (size_t)t.m->cfg.n_vocab;
+    fix_tokens(&rng, &t.m->cfg, tok, prefix);
+    fix_tokens(&rng, &t.m->cfg, other, n);
+    fix_begin(&t, &a, 0);
+    fix_extend(&t, &a, tok, prefix, NULL, FIX_ROWS, NULL);
+    hg_slot_copy(t.m, 5, 0);
+    fix_extend(&t, &a, tok, prefix, NULL, FIX_ROWS, NULL);
+    fix_same_state(&t, 5, &t, 5, "snapshot");
+    hg_slot_copy(t.m, 0, 5);
+    a.s.n_past = prefix;
+    fix_extend(&t, &a, other, n, NULL, n, logits[0]);
+
+    fix_begin(&t, &b, 1);
+    fix_extend(&t, &b, tok, prefix, NULL, FIX_ROWS, NULL);
+    fix_same_state(&t, 5, &t, 1, "snapshot and replay");
+    fix_extend(&t, &b, other, n, NULL, n, logits[1]);
+    fix_same(&t, "logits after restore", logits[0], logits[1], (size_t)n * vocab);
+    fix_same_seq(&t, &a, &t, &b, "restore and replay");
+
+    hg_slot_reset(t.m, 0); /* the pages keep what they held: nothing of it may show */
+    a.s.n_past = 0;
+    fix_extend(&t, &a, tok, prefix, NULL, FIX_ROWS, NULL);
+    fix_same_state(&t, 0, &t, 5, "reset");
+    fix_extend(&t, &a, other, n, NULL, n, logits[0]);
+    fix_same(&t, "logits after reset", logits[0], logits[1], (size_t)n * vocab);
+    fix_close(&t);
+}
+
+static void test_snapshot(void **state)
+{
+    (void)state;
+    for_each_case(4 * MANY, snapshot_case);
+}
+
+/* ------------------------------------------------------------------- threads, devices, KV ----- */
+
+static void threads_case(uint64_t seed, const char *device)
+{
+    struct fix_model t[2];
+    struct fix_seq s[2];
+    for (int32_t i = 0; i < 2; i++) {
+        struct hg_rng rng = {seed};
+        struct hg_config c;
+        enum hg_format format = some_format(&rng);
+        fix_config(&rng, format, &c);
+        fix_open(&t[i], &c, format, HG_KV_BF16, seed, device, 1 + 2 * i);
+        t[i].exact = true;
+        fix_tokens(&rng, &c, tok, 130);
+        fix_begin(&t[i], &s[i], 0);
+        fix_extend(&t[i], &s[i], tok, 130, &rng, 130, logits[i]);
+    }
+    fix_same(&t[1], "one thread and three", logits[1], logits[0],
+             130 * (size_t)t[0].m->cfg.n_vocab);
+    fix_same_seq(&t[1], &s[1], &t[0], &s[0], "one thread and three");
+    for (int32_t i = 0; i < 2; i++) fix_close(&t[i]);
+}
+
+static void test_threads(void **state)
+{
+    (void)state;
+    char device[64];
+    for (int32_t i = 0; fix_device(&i, device);)
+        for (uint64_t k = 0; strncmp(device, "cpu", 3) == 0 && k < 3; k++)
+            threads_case(base_seed + k, device);
+}
+
+/* Prefill and a tree on one device: logits of all rows; the state is left in slot 0. */
+static size_t play(struct fix_model *t, uint64_t seed, float *out)
+{
+    struct hg_rng rng = {seed};
+    struct hg_row rows[FIX_ROWS];
+    struct fix_seq s, *sp = &s;
+    struct fix_tree tree;
+    size_t vocab = (size_t)t->m->cfg.n_vocab;
+    int32_t n = 60 + (int32_t)hg_rng_below(&rng, 70), m = 12;
+    fix_tokens(&rng, &t->m->cfg, tok, n);
+    fix_begin(t, &s, 0);
+    fix_extend(t, &s, tok, n, &rng, n, out);
+    fix_forest(&rng, &t->m->cfg, m, &tree);
+    fix_put_tree(rows, 0, 0, &s, &tree);
+    memcpy(out + (size_t)n * vocab, fix_step(t, HG_VERIFY, rows, m, &sp, 1),
+           (size_t)m * vocab * sizeof *out);
+    fix_commit(t, &s, m - 1);
+    return (size_t)(n + m) * vocab;
+}
+
+/* Every device = ref, F32 KV. */
+static void test_devices(void **state)
+{
+    (void)state;
+    const double bound = 1e-4;
+    double worst = 0;
+    char device[64], worst_about[400] = "";
+    for (int32_t k = 0; k < 16 * MANY; k++) {
+        uint64_t seed = base_seed + (uint64_t)k;
+        struct hg_rng rng = {seed};
+        struct hg_config c;
+        struct fix_model ref, t;
+        enum hg_format format = (enum hg_format)(k % HG_N_FORMATS);
+        fix_config(&rng, format, &c);
+        fix_open(&ref, &c, format, HG_KV_F32, seed, "ref", 0);
+        size_t n = play(&ref, seed, logits[0]);
+        float *want = fix_state(&ref, 0);
+        for (int32_t i = 0; fix_device(&i, device);) {
+            if (strcmp(device, "ref") == 0) continue;
+            fix_open(&t, &c, format, HG_KV_F32, seed, device, 0);
+            play(&t, seed, logits[1]);
+            float *got = fix_state(&t, 0);
+            double e = fix_error(logits[1], logits[0], n);
+            double es = fix_error(got, want, fix_state_n(&t));
+            if (!(e <= bound && es <= bound))
+                fail_msg("%s\nlogits off ref by %g, state by %g, bound %g", t.about, e, es, bound);
+            if (e > worst || es > worst) {
+                worst = e > es ? e : es;
+                memcpy(worst_about, t.about, sizeof worst_about);
+            }
+            free(got);
+            fix_close(&t);
+        }
+        free(want);
+        fix_close(&ref);
+    }
+    print_message("devices against ref: worst relative error %.2g (%s)\n", worst, worst_about);
+}
+
+/* Small KV formats against F32: the largest relative error of a logit. */
+static void test_kv_formats(void **state)
+{
+    (void)state;
+    static const struct {
+        enum hg_kv kv;
+        double bound;
+    } formats[] = {{HG_KV_BF16, 0.05}, {HG_KV_FP8, 0.5}};
+    double worst[2] = {0, 0};
+    char device[64];
+    for (int32_t i = 0; fix_device(&i, device);)
+        for (int32_t k = 0; k < 4 * MANY; k++) {
+            uint64_t seed = base_seed + (uint64_t)k;
+            struct hg_rng rng = {seed};
+            struct hg_config c;
+            struct fix_model t;
+            fix_config(&rng, HG_FMT_BF16, &c);
+            c.layer_kind[0] = HG_LAYER_ATTN;
+            fix_open(&t, &c, HG_FMT_BF16, HG_KV_F32, seed, device, 0);
+            size_t n = play(&t, seed, logits[0]);
+            fix_close(&t);
+            for (int32_t f = 0; f < 2; f++) {
+                fix_open(&t, &c, HG_FMT_BF16, formats[f].kv, seed, device, 0);
+                play(&t, seed, logits[1]);
+                double e = fix_error(logits[1], logits[0], n);
+                if (!(e <= formats[f].bound))
+                    fail_msg("%s\noff F32 KV by %g, bound %g", t.about, e, formats[f].bound);
+                if (e > worst[f]) worst[f] = e;
+                fix_close(&t);
+            }
+        }
+    print_message("KV against F32: worst relative error BF16 %.2g, FP8 %.2g\n", worst[0], worst[1]);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1) base_seed = strtoull(argv[1], NULL, 0);
+    print_message("seed %llu\n", (unsigned long long)base_seed);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_splits),   cmocka_unit_test(test_long),
+        cmocka_unit_test(test_company),  cmocka_unit_test(test_idle),
+        cmocka_unit_test(test_snapshot), cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_devices),  cmocka_unit_test(test_kv_formats),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
