@@ -50,18 +50,18 @@ deps:
 $(BUILD)/libhedge.a: $(LIB_OBJ)
 	@rm -f $@; $(AR) rcs $@ $^
 $(BUILD)/hedge: $(call obj,$(CLI_SRC)) $(BUILD)/libhedge.a
-	$(CC) $(LDFLAGS_$(MODE)) -o $@ $^ $(LDLIBS)
+	@echo "  LINK  $@"; $(CC) $(LDFLAGS_$(MODE)) -o $@ $^ $(LDLIBS)
 $(BUILD)/tests/%: $(BUILD)/tests/unit/%.o $(TEST_LIB) $(BUILD)/libhedge.a
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS_$(MODE)) -o $@ $^ -lcmocka $(LDLIBS)
+	@echo "  LINK  $@"; $(CC) $(LDFLAGS_$(MODE)) -o $@ $^ -lcmocka $(LDLIBS)
 
 $(BUILD)/%.o: %.c | deps
 	@mkdir -p $(@D)
-	$(CC) $(BASE_CFLAGS) -c -o $@ $<
+	@echo "  CC    $<"; $(CC) $(BASE_CFLAGS) -c -o $@ $<
 define ISA_RULE
 $(BUILD)/src/backend/cpu/kern/%.$(1).o: src/backend/cpu/kern/%.c | deps
 	@mkdir -p $$(@D)
-	$$(CC) $$(BASE_CFLAGS) $$(ISA_$(1)) $(if $(filter asan fuzz,$(MODE)),-O1) -DHG_ISA=$(1) -DHG_ISA_$(1) -c -o $$@ $$<
+	@echo "  CC    $$< ($(1))"; $$(CC) $$(BASE_CFLAGS) $$(ISA_$(1)) $(if $(filter asan fuzz,$(MODE)),-O1) -DHG_ISA=$(1) -DHG_ISA_$(1) -c -o $$@ $$<
 endef
 $(foreach i,$(ISAS),$(eval $(call ISA_RULE,$(i))))
 

@@ -2,19 +2,22 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "base/file.h"
 
 #ifndef HG_PREFIX
 #define HG_PREFIX "/usr/local"
 #endif
 
+/* The path without its "..", which people get to see, if it exists. */
 static bool try_path(char *buf, size_t n, const char *dir, const char *sub, const char *name)
 {
-    int len = snprintf(buf, n, "%s/%s/%s", dir, sub, name);
-    return len >= 0 && (size_t)len < n && hg_file_exists(buf);
+    char path[PATH_MAX], real[PATH_MAX];
+    int len = snprintf(path, sizeof path, "%s/%s/%s", dir, sub, name);
+    if (len < 0 || (size_t)len >= sizeof path || !realpath(path, real)) return false;
+    len = snprintf(buf, n, "%s", real);
+    return len >= 0 && (size_t)len < n;
 }
 
 bool hg_data_path_from(const char *exe_dir, const char *prefix, const char *name, char *buf,

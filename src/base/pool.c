@@ -1,6 +1,7 @@
-/* A pool with one job at a time. Tasks are claimed from one 64-bit word, (job number, next task):
- * a claim is a compare-and-swap of the whole word, so a worker that slept through the end of a
- * job can never run a task of the next one with the old function. */
+/* A pool with one job at a time. Tasks are claimed from one 64-bit word, (job number, unclaimed
+ * tasks), by a compare-and-swap of the whole word. A word with tasks left stands only while its
+ * job's fields stand, so a claim that succeeds has read the right ones; a worker that slept
+ * through the end of a job finds no task left, whatever the fields say by then. */
 #include "base/pool.h"
 
 #include <pthread.h>
@@ -18,7 +19,7 @@ enum {
 typedef void pool_fn(void *ctx, int32_t task, int32_t thread);
 
 struct hg_pool {
-    _Alignas(64) _Atomic uint64_t next; /* job number << 32 | next unclaimed task */
+    _Alignas(64) _Atomic uint64_t next; /* job number << 32 | unclaimed tasks */
     _Alignas(64) _Atomic int32_t left;  /* tasks of this job that have not ended */
     /* The job; written by hg_pool_run while no task is left, read before a claim. */
     _Alignas(64) _Atomic(pool_fn *) fn;
@@ -51,14 +52,12 @@ static void relax(void)
 static void work(struct hg_pool *p, int32_t thread)
 {
     uint64_t s = atomic_load(&p->next);
-    for (;;) {
+    while ((uint32_t)s > 0) {
         pool_fn *fn = atomic_load_explicit(&p->fn, memory_order_relaxed);
         void *ctx = atomic_load_explicit(&p->ctx, memory_order_relaxed);
         int32_t n = atomic_load_explicit(&p->n_tasks, memory_order_relaxed);
-        int32_t task = (int32_t)(uint32_t)s;
-        if (task >= n) return;
-        if (!atomic_compare_exchange_weak(&p->next, &s, s + 1)) continue;
-        fn(ctx, task, thread);
+        if (!atomic_compare_exchange_weak(&p->next, &s, s - 1)) continue;
+        fn(ctx, n - (int32_t)(uint32_t)s, thread);
         if (atomic_fetch_sub(&p->left, 1) == 1 && atomic_load(&p->caller_sleeps)) {
             pthread_mutex_lock(&p->lock);
             pthread_cond_signal(&p->done);
@@ -133,7 +132,6 @@ void hg_pool_free(struct hg_pool *p)
 {
     if (!p) return;
     pthread_mutex_lock(&p->lock);
-    atomic_store(&p->n_tasks, 0);
     atomic_store(&p->quit, true);
     pthread_cond_broadcast(&p->wake);
     pthread_mutex_unlock(&p->lock);
@@ -162,7 +160,7 @@ void hg_pool_run(struct hg_pool *p, pool_fn *fn, void *ctx, int32_t n_tasks)
     atomic_store_explicit(&p->n_tasks, n_tasks, memory_order_relaxed);
     atomic_store(&p->left, n_tasks);
     uint32_t job = (uint32_t)(atomic_load(&p->next) >> 32) + 1;
-    atomic_store(&p->next, (uint64_t)job << 32);
+    atomic_store(&p->next, (uint64_t)job << 32 | (uint32_t)n_tasks);
     /* A worker raises n_sleeping before it looks at `next` for the last time, and `next` was
      * stored before n_sleeping is read here: one of the two sees the other. */
     if (atomic_load(&p->n_sleeping) > 0) {

@@ -54,7 +54,8 @@ _Noreturn static void explain(const struct argp_state *state, const char *word)
     struct names names = {.n = 0};
     collect(state->root_argp, &names);
     size_t n = strcspn(word, "=");
-    if (strncmp(word, "--", 2) != 0) cli_usage(state, "unknown option, or no value for it: '%s'", word);
+    if (strncmp(word, "--", 2) != 0)
+        cli_usage(state, "unknown option, or no value for it: '%s'", word);
     int found = -1, n_found = 0;
     for (int i = 0; i < names.n; i++) {
         if (strncmp(names.name[i], word, n) != 0) continue;

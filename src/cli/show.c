@@ -103,9 +103,8 @@ void cli_show_summary(const struct cli_show *s, const struct hg_engine *eng)
     hg_log(HG_LOG_INFO,
            "prompt %d tokens (%d cached), prefill %.1f tok/s, TTFT %.1f ms; generated %d tokens, "
            "%.1f tok/s, %.2f ms/tok, %.2f GB/s; logits %016llx",
-           (int)u->n_prompt, (int)u->n_cached,
-           per_second(u->n_prompt - u->n_cached, t->prefill_s), t->ttft_s * 1e3,
-           (int)u->n_completion, per_second(n, t->decode_s),
+           (int)u->n_prompt, (int)u->n_cached, per_second(u->n_prompt - u->n_cached, t->prefill_s),
+           t->ttft_s * 1e3, (int)u->n_completion, per_second(n, t->decode_s),
            n > 0 ? t->decode_s * 1e3 / n : 0, per_second(bytes, t->decode_s) / 1e9,
            (unsigned long long)t->logits_hash);
 }
@@ -121,14 +120,14 @@ json_t *cli_show_json(const struct cli_show *s)
     static const char *const finishes[] = {"stop", "length", "tool_calls", "canceled"};
     char hash[32];
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)s->timings.logits_hash);
-    return json_pack(
-        "{s:o, s:o, s:o, s:s, s:{s:i, s:i, s:i}, s:{s:f, s:f, s:f, s:f, s:i}, s:s}", "text",
-        text_json(&s->text), "reasoning", text_json(&s->reasoning), "tool_calls",
-        s->calls ? json_incref(s->calls) : json_array(), "finish_reason", finishes[s->finish],
-        "usage", "prompt_tokens", s->usage.n_prompt, "cached_tokens", s->usage.n_cached,
-        "completion_tokens", s->usage.n_completion, "timings", "queue_s", s->timings.queue_s,
-        "prefill_s", s->timings.prefill_s, "decode_s", s->timings.decode_s, "ttft_s",
-        s->timings.ttft_s, "rounds", s->timings.n_rounds, "logits_hash", hash);
+    return json_pack("{s:o, s:o, s:o, s:s, s:{s:i, s:i, s:i}, s:{s:f, s:f, s:f, s:f, s:i}, s:s}",
+                     "text", text_json(&s->text), "reasoning", text_json(&s->reasoning),
+                     "tool_calls", s->calls ? json_incref(s->calls) : json_array(), "finish_reason",
+                     finishes[s->finish], "usage", "prompt_tokens", s->usage.n_prompt,
+                     "cached_tokens", s->usage.n_cached, "completion_tokens", s->usage.n_completion,
+                     "timings", "queue_s", s->timings.queue_s, "prefill_s", s->timings.prefill_s,
+                     "decode_s", s->timings.decode_s, "ttft_s", s->timings.ttft_s, "rounds",
+                     s->timings.n_rounds, "logits_hash", hash);
 }
 
 void cli_show_fini(struct cli_show *s)

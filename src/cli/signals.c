@@ -34,8 +34,10 @@ void cli_on_signal(cli_signal_fn *fn, void *ctx)
         sigaddset(&signals, SIGTERM);
         pthread_sigmask(SIG_BLOCK, &signals, NULL);
         started = true;
-        if (pthread_create(&thread, NULL, wait_for_signals, NULL) == 0) pthread_detach(thread);
-        else pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
+        if (pthread_create(&thread, NULL, wait_for_signals, NULL) == 0)
+            pthread_detach(thread);
+        else
+            pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
     }
     pthread_mutex_lock(&lock);
     handler = fn;

@@ -213,7 +213,8 @@ static enum hg_status enqueue(struct hg_request *r, struct hg_err *err)
     pthread_mutex_lock(&eng->lock);
     if (eng->closing) {
         st = hg_fail(err, HG_ECANCELED, "the engine is closing");
-    } else if (eng->stats.n_waiting >= eng->n_queue) {
+    } else if (eng->stats.n_waiting - (eng->stats.n_running == 0) >= eng->n_queue) {
+        /* (the first of those that wait on an idle engine is as good as running) */
         st = hg_fail(err, HG_EBUSY, "%d requests are waiting, the queue holds no more",
                      eng->stats.n_waiting);
     } else {

@@ -405,6 +405,8 @@ void hg_conn_open(struct hg_http *h, int fd)
     bufferevent_setcb(c->bev, on_read, on_written, on_event, c);
     bufferevent_set_timeouts(c->bev, NULL, &write_tv);
     bufferevent_setwatermark(c->bev, EV_READ, 0, HG_HTTP_READ_AHEAD);
+    bufferevent_set_max_single_read(c->bev, HG_HTTP_READ_AHEAD); /* 16 KiB otherwise */
+    bufferevent_set_max_single_write(c->bev, HG_HTTP_READ_AHEAD);
     bufferevent_enable(c->bev, EV_READ | EV_WRITE);
     conn_timer(c, h->p.idle_s);
 }

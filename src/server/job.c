@@ -18,7 +18,8 @@ void hg_random_id(char *out, size_t cap, const char *prefix)
         snprintf(out + n, cap - n, "%02x", bytes[i]);
 }
 
-enum { DRAIN_EVENTS = 256 }; /* of one job before the sockets get their turn */
+/* Of one job before the sockets get their turn. */
+enum { DRAIN_EVENTS = 256, DRAIN_BYTES = 64 * 1024 };
 
 /* From the engine's thread: only marks the job and wakes the loop. */
 static void on_notify(void *ctx)
@@ -93,10 +94,10 @@ void hg_job_start(struct hg_server *s, struct hg_http_req *r, const struct hg_ap
     r->user = j;
 }
 
-void hg_job_client_left(struct hg_job *j)
+void hg_job_end(struct hg_job *j)
 {
-    j->http = NULL;
-    if (j->req) hg_request_cancel(j->req);
+    if (!j->over) hg_request_cancel(j->req);
+    job_free(j);
 }
 
 /* ------------------------------------------------------------------------- pieces of JSON -- */
@@ -198,13 +199,12 @@ static void job_event(struct hg_job *j, const struct hg_event *ev)
 {
     bool last = ev->type == HG_EV_DONE || ev->type == HG_EV_ERROR;
     j->over = last;
-    if (!j->http) return;
     bool failed = ev->type == HG_EV_ERROR || (last && ev->finish == HG_FINISH_CANCELED);
     if (failed) {
         fail_reply(j, ev);
     } else if (!j->stream) {
+        j->dialect->collect(j, ev);
         if (last) whole_reply(j, ev);
-        else j->dialect->collect(j, ev);
     } else {
         /* Not before there is something to say: until then an error has its own HTTP status. */
         if (!j->begun)
@@ -216,26 +216,20 @@ static void job_event(struct hg_job *j, const struct hg_event *ev)
     }
 }
 
-/* Sends what the events just seen add up to, in one write. */
+/* Sends what the events just seen add up to, in one write. Afterwards j->http is NULL if the
+ * reply is complete or the client is lost. */
 static void job_flush(struct hg_job *j)
 {
+    static const char oom[] = "data: {\"error\":{\"message\":\"out of memory\","
+                              "\"type\":\"server_error\",\"param\":null,\"code\":null}}\n\n";
     if (!j->http || !j->begun) return;
     struct hg_http_req *r = j->http;
-    if (j->out.oom) {
-        static const char oom[] = "data: {\"error\":{\"message\":\"out of memory\","
-                                  "\"type\":\"server_error\",\"param\":null,\"code\":null}}\n\n";
-        hg_job_client_left(j);
-        if (hg_http_stream_write(r, oom, sizeof oom - 1)) hg_http_stream_end(r);
-        return;
-    }
-    if (!hg_http_stream_write(r, j->out.data, j->out.len)) {
-        hg_job_client_left(j);
-        return;
-    }
+    bool ok = !j->out.oom;
+    bool sent = hg_http_stream_write(r, ok ? j->out.data : oom, ok ? j->out.len : sizeof oom - 1);
     hg_buf_clear(&j->out);
-    if (!j->over) return;
+    if (sent && ok && !j->over) return;
     j->http = NULL;
-    hg_http_stream_end(r);
+    if (sent) hg_http_stream_end(r);
 }
 
 static struct hg_job *next_ready(struct hg_server *s)
@@ -262,11 +256,11 @@ void hg_jobs_drain(struct hg_server *s)
         int32_t left = DRAIN_EVENTS;
         while (!j->over && left > 0 && (ev = hg_request_next(j->req)) != NULL) {
             job_event(j, ev);
-            left--;
+            left = j->out.len < DRAIN_BYTES ? left - 1 : 0;
         }
         job_flush(j);
-        if (j->over) job_free(j);
-        else if (left == 0) on_notify(j);
+        if (!j->http) hg_job_end(j);
+        else if (left == 0) on_notify(j); /* there may be more */
     }
 }
 

@@ -151,7 +151,7 @@ static void on_request(void *ctx, struct hg_http_req *r)
 static void on_gone(void *ctx, struct hg_http_req *r)
 {
     (void)ctx;
-    if (r->user) hg_job_client_left(r->user);
+    if (r->user) hg_job_end(r->user);
 }
 
 static void on_refused(void *ctx, struct hg_http_req *r, int status, const char *why)

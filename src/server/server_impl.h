@@ -1,8 +1,7 @@
 /* server_impl.h: what the files of the server share: the server, its jobs, the handlers.
  *
- * A *job* is one completion on its way: an engine request, the HTTP request that waits for it (NULL
- * once the client left) and the reply so far. It lives until the engine has reported the last
- * event, so that the loop never waits for the engine. */
+ * A *job* is one completion on its way: an engine request, the HTTP request that waits for it and
+ * the reply so far. It ends with the last event or when the client leaves, whichever is first. */
 #ifndef HG_SERVER_SERVER_IMPL_H
 #define HG_SERVER_SERVER_IMPL_H
 
@@ -36,7 +35,7 @@ struct hg_dialect {
     void (*chunk)(struct hg_job *j, const struct hg_event *ev);
     /* Stream: the chunk with the finish reason. */
     void (*finish_chunk)(struct hg_job *j, const struct hg_event *done);
-    /* Not streamed: note what an event says, */
+    /* Not streamed: note what an event says, also the last, */
     void (*collect)(struct hg_job *j, const struct hg_event *ev);
     /* then the element of "choices". */
     void (*choice)(struct hg_job *j, const struct hg_event *done);
@@ -53,7 +52,7 @@ struct hg_job {
     STAILQ_ENTRY(hg_job) ready_link;
     bool is_ready; /* on the ready list; under lock */
     struct hg_server *srv;
-    struct hg_http_req *http;
+    struct hg_http_req *http; /* NULL once the reply is complete or the client lost */
     struct hg_request *req;
     const struct hg_dialect *dialect;
     bool stream, include_usage, want_logprobs;
@@ -78,7 +77,8 @@ void hg_job_start(struct hg_server *s, struct hg_http_req *r, const struct hg_ap
                   const struct hg_dialect *dialect);
 /* Writes what the engine has for the jobs on the ready list. */
 void hg_jobs_drain(struct hg_server *s);
-void hg_job_client_left(struct hg_job *j);
+/* Frees the job; cancels the request if it is not over. The HTTP request is not touched. */
+void hg_job_end(struct hg_job *j);
 void hg_jobs_cancel(struct hg_server *s);
 /* Waits for the engine to let go of every job. */
 void hg_jobs_free(struct hg_server *s);

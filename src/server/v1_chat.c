@@ -107,7 +107,7 @@ static void chat_finish_chunk(struct hg_job *j, const struct hg_event *done)
 {
     role_chunk(j);
     delta_begin(j);
-    delta_end(j, NULL, hg_job_finish_name(done->finish));
+    delta_end(j, done, hg_job_finish_name(done->finish)); /* may carry logprobs of no text */
 }
 
 /* ----------------------------------------------------------------------------------- whole -- */

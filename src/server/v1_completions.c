@@ -102,6 +102,7 @@ static void completion_chunk(struct hg_job *j, const struct hg_event *ev)
 
 static void completion_finish_chunk(struct hg_job *j, const struct hg_event *done)
 {
+    add_logprobs(j, done);
     hg_job_chunk_begin(j);
     json_choice(j, "", 0, hg_job_finish_name(done->finish));
     hg_job_chunk_end(j);

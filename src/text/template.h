@@ -14,7 +14,7 @@ struct hg_template;
 
 enum {
     HG_TEMPLATE_MAX_STEPS = 50 * 1000 * 1000, /* evaluated nodes per render */
-    HG_TEMPLATE_MAX_DEPTH = 100,              /* macro calls and nested expressions at run time */
+    HG_TEMPLATE_MAX_DEPTH = 100,              /* nested macro calls; of evaluations: 1000 */
     HG_TEMPLATE_MAX_OUTPUT = 256 << 20        /* bytes */
 };
 

@@ -170,7 +170,7 @@ class Serve(unittest.TestCase):
         self.assertEqual(status, 400)
         message = json.loads(raw)["error"]["message"]
         self.assertIn("4096", message)
-        self.assertRegex(message, r"\b6\d\d\d\b")
+        self.assertRegex(message, r"\b12\d\d\d\b")
         self.assertEqual(self.s.call("GET", "/nowhere")[0], 404)
 
     def test_busy_then_free(self):

@@ -60,6 +60,34 @@ static void test_sleeping_workers(void **state)
     run_jobs(5, 100, true);
 }
 
+/* Jobs back to back whose number of tasks grows: a worker that still looks for a task of the last
+ * job must not take one of the next before it is published. */
+struct stage {
+    _Atomic int32_t runs[64];
+};
+static void stage_task(void *ctx, int32_t task, int32_t thread)
+{
+    (void)thread;
+    atomic_fetch_add(&((struct stage *)ctx)->runs[task], 1);
+}
+static void test_back_to_back(void **state)
+{
+    (void)state;
+    struct hg_pool *p;
+    struct hg_err err;
+    static struct stage s[24];
+    assert_int_equal(hg_pool_create(3, &p, &err), HG_OK);
+    for (int32_t round = 0; round < 4000; round++) {
+        memset(s, 0, sizeof s);
+        for (int32_t i = 0; i < 24; i++) hg_pool_run(p, stage_task, &s[i], 2 + i);
+        for (int32_t i = 0; i < 24; i++)
+            for (int32_t t = 0; t < 64; t++)
+                if (s[i].runs[t] != (t < 2 + i))
+                    fail_msg("round %d, job %d, task %d ran %d times", round, i, t, s[i].runs[t]);
+    }
+    hg_pool_free(p);
+}
+
 static void slow(void *ctx, int32_t task, int32_t thread)
 {
     (void)thread;
@@ -99,6 +127,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_task_once),
+        cmocka_unit_test(test_back_to_back),
         cmocka_unit_test(test_sleeping_workers),
         cmocka_unit_test(test_sleeping_caller),
         cmocka_unit_test(test_create_free),

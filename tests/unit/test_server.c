@@ -11,6 +11,18 @@
 
 #define CHAT "/v1/chat/completions"
 
+/* json_path(v, "choices", "0", "delta", NULL) */
+static json_t *json_path(json_t *v, ...)
+{
+    va_list ap;
+    va_start(ap, v);
+    const char *key;
+    while ((key = va_arg(ap, const char *)) != NULL)
+        v = json_is_array(v) ? json_array_get(v, (size_t)atoi(key)) : json_object_get(v, key);
+    va_end(ap);
+    return v;
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -166,7 +178,13 @@ static void test_logprobs(void **state)
                         "\xef\xbf\xbd\xef\xbf\xbd");
     assert_int_equal(json_integer_value(json_path(top, "1", "logprob", NULL)), -9999);
     json_decref(v);
+    v = chat("lp:x|lastlp", "\"logprobs\":true,", 200);
+    assert_int_equal(json_array_size(json_path(v, "choices", "0", "logprobs", "content", NULL)), 2);
+    json_decref(v);
     struct raw_reply r;
+    assert_int_equal(ask("POST", CHAT, "", chat_body("lp:x|lastlp", "\"logprobs\":true,\"stream\":true,"), &r), 200);
+    assert_non_null(strstr(r.body.data, "\"delta\":{},\"logprobs\":{\"content\":[{\"token\":\"\","));
+    raw_reply_fini(&r);
     assert_int_equal(ask("POST", "/v1/completions", "",
                          "{\"prompt\":\"lp:\xc3\xa9x|lp:y\",\"logprobs\":2}", &r), 200);
     v = reply_json(&r);
