@@ -90,7 +90,7 @@ fuzz: deps
 	@tools/run_fuzz.sh $(SECONDS_EACH) $(FUZZ)
 build/fuzz/bin/%: build/fuzz/tests/fuzz/%.o build/fuzz/libhedge.a
 	@mkdir -p $(@D)
-	$(CC) -fsanitize=fuzzer,address,undefined -o $@ $^ $(LDLIBS)
+	@echo "  LINK  $@"; $(CC) -fsanitize=fuzzer,address,undefined -o $@ $^ $(LDLIBS)
 
 install: all
 	install -D -m 755 $(BUILD)/hedge $(DESTDIR)$(PREFIX)/bin/hedge

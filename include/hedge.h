@@ -78,6 +78,11 @@ struct hg_engine_params {
     int32_t n_chunk;    /* prompt rows per step; 0 = 512 */
     enum hg_kv kv;      /* AUTO = FP8 where the checkpoint carries KV scales, else BF16 */
     enum hg_reasoning reasoning; /* thinking in the template when the request does not say */
+    /* Prefix cache, bytes: 0 = default, negative = none. Device: beside the running context
+     * (default: 2 GB, at most an eighth of the memory). Host: default none (on a CPU it would only
+     * copy). Disk: default none; needs cache_dir, and survives a restart. */
+    int64_t cache_device, cache_host, cache_disk;
+    const char *cache_dir;
     /* Called while loading, from the calling thread: done of total bytes. May be NULL. */
     void (*progress)(void *ctx, const char *stage, uint64_t done, uint64_t total);
     void *progress_ctx;
@@ -105,7 +110,7 @@ struct hg_engine_info {
     const char *model_name;    /* last path component, or the geometry name */
     const char *model_line;    /* "nano: 25.9 M parameters, 4.9 bits/weight, 19.9 MB" */
     const char *device_line;   /* "cpu: 2 threads, avx2; gemm nvfp4 ..., attention ..." */
-    const char *capacity_line; /* "context 32768 tokens, KV fp8 ..., state ..." */
+    const char *capacity_line; /* "context 32768 tokens: KV fp8 ...; prefix cache ..." */
     int32_t n_ctx;
     int32_t n_vocab;           /* rows of the logits */
     int32_t n_tokens;          /* ids that the tokenizer knows */
@@ -236,7 +241,12 @@ const hg_tok *hg_request_prompt(const struct hg_request *req, size_t *n);
 
 struct hg_stats {
     int32_t n_running, n_waiting;
-    uint64_t n_requests, n_prompt_tokens, n_completion_tokens, n_steps;
+    uint64_t n_requests, n_prompt_tokens, n_cached_tokens, n_completion_tokens, n_steps;
+    /* The prefix cache. An entry is a snapshot with its KV pages. */
+    uint64_t cache_lookups, cache_hits, cache_snapshots, cache_evictions, cache_damaged;
+    uint64_t cache_from_device, cache_from_host, cache_from_disk; /* hits by tier */
+    uint64_t cache_device_bytes, cache_host_bytes, cache_disk_bytes;
+    int32_t cache_entries;
 };
 void hg_engine_stats(const struct hg_engine *eng, struct hg_stats *out);
 

@@ -5,8 +5,8 @@ Qwen3_5ForCausalLM answers on them.
     python3 tools/make_tiny.py --out tests/golden/tiny [--case NAME] --seed 1
 
 Needs torch, transformers >= 5.17 and numpy; no network, no GPU (CPU, float32, eager attention, the
-torch path of the delta rule). About a minute. The same seed gives the same weights and ids. For each case CASE/
-holds config.json, the weights (one file or shards) and vectors.safetensors:
+torch path of the delta rule). About a minute. The same seed gives the same weights and ids. Each
+CASE/ holds config.json, the weights (one file or shards) and vectors.safetensors:
 
     ids     I32 [1000]       one random prompt; the shorter ones are its prefixes
     lengths I32 [11]         1 2 3 4 63 64 65 127 128 129 1000
@@ -16,16 +16,17 @@ holds config.json, the weights (one file or shards) and vectors.safetensors:
                              MTP): row p pairs the hidden state of ids[p] with ids[p + 1]
 
 Weights are rounded to their storage type (or to NVFP4) first; both oracles, transformers in float32
-and the numpy twin ref_model.py in float64, then see the stored values. The script fails
-unless they agree.
+and the numpy twin ref_model.py in float64, then see the stored values. The script fails unless
+they agree.
 
-What is committed is held small by MAX_BYTES. With b bytes per weight (F32 4, BF16 and F16 2, NVFP4
-0.5625), d = hidden_size, f = intermediate_size and the letters of the case table:
-    embedding, head      V d b each         160 x 64 in BF16: 20 KB; one of them if tied
-    attention layer      (3 H + 2 G) D d b
-    delta-net layer      (2 K dk + 3 N dv) d b
-    MLP, every layer     3 d f b
-    vectors              (11 + 65) V 4      160: 48 KB
+What is committed is held small by MAX_BYTES and MAX_BYTES_TOTAL. With b bytes per weight (F32 4,
+BF16 and F16 2, NVFP4 0.5625) and the letters of the case table, f32-deep for example:
+    embedding, head      V d b each                   128 x 56 x 4 x 2              =  57 KB
+    attention layer      (3 H + 2 G) D d b            5 x 32 x 56 x 4, 3 layers     = 108 KB
+    delta-net layer      (2 K dk + 3 N dv + 2 N) d b  214 x 56 x 4, 5 layers        = 240 KB
+    MLP, every layer     3 f d b                      3 x 72 x 56 x 4, 8 layers     = 387 KB
+    vectors              (11 + 65) V 4 + 4 KB         76 x 128 x 4 + 4 KB           =  43 KB
+and 20 to 40 KB of headers, norms and convolutions.
 """
 import argparse
 import copy
@@ -55,6 +56,7 @@ MAX_BYTES, MAX_BYTES_TOTAL = 1_200_000, 6_000_000
 
 # layers: one letter per layer, A = full attention, L = linear (gated delta net).
 # attn: H heads, G kv heads, D dims, rotated part. gdn: K key heads, N value heads, dk, dv.
+# d: hidden_size, f: intermediate_size, V: vocab.
 # dtype_of: storage type of the tensors whose names end so; nvfp4: what is quantized.
 CASES = [
     dict(name="f32-tied", dtype="F32", d=48, f=88, vocab=160, tied=True, layers="AL",
@@ -141,10 +143,14 @@ def write_configs(case, folder):
         four = {"num_bits": 4, "type": "float", "group_size": ref_model.NVFP4_GROUP}
         ignore = ignored_modules(rule)
         group = {"targets": ["Linear"], "weights": four, "input_activations": four}
-        root["quantization_config"] = {"quant_method": "modelopt", "quant_algo": "NVFP4",
-                                       "config_groups": {"group_0": group}, "ignore": ignore}  # fmt: skip
-        quant = {"quant_algo": "NVFP4", "kv_cache_quant_algo": None,
-                 "group_size": ref_model.NVFP4_GROUP, "exclude_modules": ignore}  # fmt: skip
+        root["quantization_config"] = {
+            "quant_method": "modelopt",
+            "quant_algo": "NVFP4",
+            "config_groups": {"group_0": group},
+            "ignore": ignore,
+        }
+        quant = {"quant_algo": "NVFP4", "kv_cache_quant_algo": None}
+        quant.update(group_size=ref_model.NVFP4_GROUP, exclude_modules=ignore)
         write_json(folder, "hf_quant_config.json", {"quantization": quant})
     write_json(folder, "config.json", root)
 
@@ -362,15 +368,18 @@ def transformers_logits(case, folder, ids):
     if model.config._attn_implementation != "eager":
         raise RuntimeError("attention is %s, not eager" % model.config._attn_implementation)
 
-    state = {}
+    state, unused = {}, set(checkpoint.tensors)
     for key in model.state_dict():
         name = checkpoint.short(key)
         if name == "lm_head.weight" and case.get("tied"):
             name = "embed_tokens.weight"
-        is_matrix = is_quantized(case.get("nvfp4"), name, (0, 0))
-        is_matrix = is_matrix and checkpoint.has(name + "_scale")
-        value = checkpoint.matrix(name[: -len(".weight")]) if is_matrix else checkpoint.vector(name)
+        quantized = checkpoint.has(name + "_scale")
+        value = checkpoint.matrix(name[: -len(".weight")]) if quantized else checkpoint.vector(name)
         state[key] = torch.from_numpy(np.array(value, dtype=np.float32))
+        unused.discard(name)
+    unused = [n for n in unused if not n.startswith(("mtp.", "visual.")) and "_scale" not in n]
+    if unused:
+        raise RuntimeError("Qwen3_5ForCausalLM does not have " + ", ".join(sorted(unused)))
     with torch.no_grad():
         model.load_state_dict(state, strict=True)
     for key, value in model.state_dict().items():

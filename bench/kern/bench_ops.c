@@ -216,8 +216,8 @@ static struct hg_plan *plan_rows(enum hg_step_kind kind, int32_t n_past, int32_t
         if (kind == HG_VERIFY && i >= 2) rows[i].pos = rows[parent].pos + 1;
     }
     if (hg_plan_create(MAX_ROWS, 1, &p, &err)) die(&err);
-    if (hg_plan_build(p, kind, rows, n_rows,
-                      &(struct hg_plan_input){n_past, 0, pages, n_pages}, 1, 1, &err))
+    if (hg_plan_build(p, kind, rows, n_rows, &(struct hg_plan_input){n_past, 0, pages, n_pages}, 1,
+                      1, &err))
         die(&err);
     return p;
 }
@@ -227,33 +227,38 @@ static void bench_layer(const char *model, const struct layer *l)
     static const struct {
         enum hg_step_kind kind;
         int32_t past, rows;
-    } cases[] = {{HG_EXTEND, 0, 512},    {HG_EXTEND, 4096, 1},   {HG_EXTEND, 16384, 1},
+    } cases[] = {{HG_EXTEND, 0, 512},     {HG_EXTEND, 4096, 1},  {HG_EXTEND, 16384, 1},
                  {HG_EXTEND, 16384, 512}, {HG_VERIFY, 16384, 8}, {HG_VERIFY, 16384, 16}};
     enum { PAGES = (16384 + MAX_ROWS) / HG_PAGE_TOKENS + 1 };
     struct hg_err err;
     int32_t pages[PAGES];
     for (int32_t i = 0; i < PAGES; i++) pages[i] = (i * 7 + 3) % PAGES;
     const struct hg_gdn_dims *g = &l->gdn;
-    size_t heads = (size_t)l->n_heads * (size_t)l->d_head, kvw = (size_t)l->n_kv * (size_t)l->d_head;
+    size_t heads = (size_t)l->n_heads * (size_t)l->d_head,
+           kvw = (size_t)l->n_kv * (size_t)l->d_head;
     size_t vw = (size_t)g->n_v_heads * (size_t)g->d_v, nv = (size_t)g->n_v_heads;
     int32_t conv_dim = 2 * g->n_k_heads * g->d_k + (int32_t)vw;
-    struct hg_kv_layer kv = {.dtype = l->kv, .n_kv_heads = l->n_kv, .d_head = l->d_head,
-                             .k_scale = 0.01f, .v_scale = 0.01f};
+    struct hg_kv_layer kv = {.dtype = l->kv,
+                             .n_kv_heads = l->n_kv,
+                             .d_head = l->d_head,
+                             .k_scale = 0.01f,
+                             .v_scale = 0.01f};
     kv.page_bytes = be->ops->kv_page_bytes(be, kv.dtype, kv.n_kv_heads, kv.d_head);
     void *pool;
     if (be->ops->alloc(be, kv.page_bytes * PAGES, &pool, &err)) die(&err);
     memset(pool, 0x31, kv.page_bytes * PAGES);
     kv.pool = pool;
     size_t state_n = nv * (size_t)g->d_k * (size_t)g->d_v;
-    struct hg_gdn_state st = {device_floats(state_n, .1f), device_floats(3 * (size_t)conv_dim, 1), *g,
-                              conv_dim};
+    struct hg_gdn_state st = {device_floats(state_n, .1f), device_floats(3 * (size_t)conv_dim, 1),
+                              *g, conv_dim};
     struct hg_gdn_stash stash = {NULL, device_floats(MAX_ROWS * (size_t)(g->n_k_heads * g->d_k), 1),
                                  device_floats(MAX_ROWS * vw, 1), device_floats(MAX_ROWS * nv, 1),
                                  device_floats(MAX_ROWS * nv, 1)};
     float *qg = device_floats(MAX_ROWS * 2 * heads, 1), *q = device_floats(MAX_ROWS * heads, 1);
     float *k = device_floats(MAX_ROWS * kvw, 1), *v = device_floats(MAX_ROWS * kvw, 1);
     float *out = device_floats(MAX_ROWS * (heads > vw ? heads : vw), 1);
-    float *mixed = device_floats(MAX_ROWS * (size_t)conv_dim, 1), *w = device_floats(4 * (size_t)conv_dim, 1);
+    float *mixed = device_floats(MAX_ROWS * (size_t)conv_dim, 1),
+          *w = device_floats(4 * (size_t)conv_dim, 1);
     float *c = device_floats(MAX_ROWS * (size_t)conv_dim, 1), *z = device_floats(MAX_ROWS * vw, 1);
     float *ab = device_floats(MAX_ROWS * nv, 1), *vec = device_floats(1024, 1);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -272,7 +277,8 @@ static void bench_layer(const char *model, const struct layer *l)
         snprintf(name, sizeof name, "attn %s at %d", what, past);
         if (strstr(name, filter))
             report(name, median_time(attn_run, &s),
-                   (double)kv.page_bytes / HG_PAGE_TOKENS * (past + n), 4.0 * pairs * (double)heads);
+                   (double)kv.page_bytes / HG_PAGE_TOKENS * (past + n),
+                   4.0 * pairs * (double)heads);
         snprintf(name, sizeof name, "attn_in %s", what);
         if (strstr(name, filter) && past == 0) report(name, median_time(attn_in_run, &s), 0, 0);
         snprintf(name, sizeof name, "gdn_conv %s", what);
@@ -284,8 +290,9 @@ static void bench_layer(const char *model, const struct layer *l)
                    8.0 * n * (double)state_n);
         hg_plan_free(p);
     }
-    float *all[] = {(float *)pool, st.s, st.conv, stash.k, stash.v, stash.alpha, stash.beta, qg, q,
-                    k, v, out, mixed, w, c, z, ab, vec};
+    float *all[] = {(float *)pool, st.s, st.conv, stash.k, stash.v, stash.alpha,
+                    stash.beta,    qg,   q,       k,       v,       out,
+                    mixed,         w,    c,       z,       ab,      vec};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) be->ops->free(be, all[i]);
 }
 

@@ -50,6 +50,8 @@ static enum hg_status plan_ranges(struct hg_plan *p, const struct hg_row *rows,
 {
     for (int32_t s = 0; s < p->n_seqs; s++) {
         const struct hg_plan_input *in = &seqs[s];
+        if (in->n_past < 0)
+            return hg_fail(err, HG_EINVAL, "sequence %d: %d committed tokens", s, in->n_past);
         p->seq[s] = (struct hg_plan_seq){.row0 = -1, .n_past = in->n_past, .slot = in->slot,
                                          .pages = in->pages, .chain = true};
     }

@@ -36,7 +36,7 @@ struct hg_pool {
     struct worker {
         struct hg_pool *pool;
         int32_t index;
-    } *workers;
+    } * workers;
 };
 
 static void relax(void)

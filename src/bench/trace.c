@@ -50,7 +50,7 @@ static enum hg_status add_user(const struct row *r, struct hg_trace_conv *c, str
     if (system && !json_is_string(system)) return FAIL_ROW(r, err, "'system' is not a string");
     if (tools && !json_is_array(tools)) return FAIL_ROW(r, err, "'tools' is not a list");
     if (system) HG_TRY(append(r, c, message("system", system), err));
-    c->tools = json_incref(tools);
+    if (tools) c->tools = json_incref(tools);
     return append(r, c, message("user", content), err);
 }
 

@@ -84,7 +84,10 @@ bool hg_cache_publish(struct hg_cache *c, const hg_tok *tokens, const struct hg_
                       enum hg_cache_kind kind);
 /* Drops seq's references; it is empty then (n_pages = n_past = 0). */
 void hg_cache_release(struct hg_cache *c, struct hg_seq *seq);
-/* Forgets every entry that is not pinned (tests, and after a device error). */
+/* For when there is nothing else to do: writes the most valuable entry that is not on disk yet, so
+ * that an end without warning costs little. True if it did; false: nothing left to write. */
+bool hg_cache_idle(struct hg_cache *c);
+/* Forgets every entry that is not pinned, also on disk (tests, and after a device error). */
 void hg_cache_clear(struct hg_cache *c);
 
 struct hg_cache_stats {

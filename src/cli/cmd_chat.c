@@ -114,6 +114,9 @@ static void turn(struct chat *c, const char *text)
     if (s == HG_OK) {
         remember(c, &show);
         cli_show_summary(&show, c->eng);
+    } else if (s == HG_ECANCELED && show.text.len) {
+        remember(c, &show);
+        fputs("(interrupted)\n", stderr);
     } else {
         cli_fail(&err);
         take_back(c);

@@ -2,17 +2,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "base/log.h"
 #include "checkpoint/shards.h"
 #include "engine/engine_impl.h"
 
-enum { DEFAULT_CTX = 32768, DEFAULT_CHUNK = 512, DEFAULT_QUEUE = 16, MAX_WANT = 64 };
-
-static const char *kv_name(enum hg_kv kv)
-{
-    return kv == HG_KV_FP8 ? "fp8" : kv == HG_KV_BF16 ? "bf16" : "f32";
-}
+enum { DEFAULT_CTX = 32768, DEFAULT_CHUNK = 512, DEFAULT_QUEUE = 16 };
 
 static enum hg_status check_params(const struct hg_engine_params *p, struct hg_err *err)
 {
@@ -26,27 +22,73 @@ static enum hg_status check_params(const struct hg_engine_params *p, struct hg_e
     return HG_OK;
 }
 
+/* Hash over what decides the state that a prefix leads to. Weights: every tensor's name, type, shape
+ * and a sample of its bytes (all of them would be read twice at every start). */
+static void hash_weights(XXH3_state_t *h, const struct hg_shards *shards)
+{
+    enum { SAMPLES = 16, SAMPLE = 64 };
+    for (size_t i = 0; i < hg_shards_count(shards); i++) {
+        const struct hg_tensor *t = hg_shards_at(shards, i);
+        XXH3_128bits_update(h, t->name, strlen(t->name) + 1);
+        XXH3_128bits_update(h, &t->dtype, sizeof t->dtype);
+        XXH3_128bits_update(h, t->shape, (size_t)t->rank * sizeof *t->shape);
+        size_t step = t->n_bytes / SAMPLES + 1;
+        for (size_t at = 0; at < t->n_bytes; at += step) {
+            size_t n = t->n_bytes - at < SAMPLE ? t->n_bytes - at : SAMPLE;
+            XXH3_128bits_update(h, (const char *)t->data + at, n);
+        }
+    }
+}
+
 static enum hg_status load_weights(struct hg_engine *eng, const struct hg_engine_params *p,
                                    enum hg_format dummy_format, struct hg_weights *w,
-                                   struct hg_err *err)
+                                   XXH3_state_t *h, struct hg_err *err)
 {
     const struct hg_config *c = &eng->assets.cfg;
     struct hg_shards *shards;
-    if (p->dummy)
+    if (p->dummy) {
+        XXH3_128bits_update(h, p->dummy, strlen(p->dummy));
         return hg_weights_dummy(w, c, dummy_format, 1, eng->be, p->progress, p->progress_ctx, err);
+    }
     HG_TRY(hg_shards_open(eng->assets.dir, &shards, err));
     enum hg_status st =
         hg_weights_load(w, c, shards, eng->be, p->progress, p->progress_ctx, err);
+    if (st == HG_OK) hash_weights(h, shards);
     hg_shards_close(shards);
     return st;
 }
 
+/* Loads the weights and lays out memory and cache. */
+static enum hg_status open_model(struct hg_engine *eng, const struct hg_engine_params *p,
+                                 enum hg_format dummy_format, struct hg_err *err)
+{
+    static const char numerics[] = "hedge numerics 1"; /* raise when kernels change their bits */
+    const struct hg_config *c = &eng->assets.cfg;
+    XXH3_state_t *h = XXH3_createState();
+    if (!h) return hg_fail(err, HG_ENOMEM, "engine: out of memory");
+    enum hg_kv kv = p->kv ? p->kv : c->kv_fp8 ? HG_KV_FP8 : HG_KV_BF16;
+    XXH3_128bits_reset(h);
+    XXH3_128bits_update(h, numerics, sizeof numerics);
+    XXH3_128bits_update(h, eng->be->name, strlen(eng->be->name) + 1);
+    XXH3_128bits_update(h, &kv, sizeof kv);
+    XXH3_128bits_update(h, c, offsetof(struct hg_config, eos));
+    struct hg_weights w;
+    enum hg_status st = load_weights(eng, p, dummy_format, &w, h, err);
+    XXH128_canonical_t key;
+    XXH128_canonicalFromHash(&key, XXH3_128bits_digest(h));
+    XXH3_freeState(h);
+    if (st != HG_OK) return st;
+    return hg_engine_memory(eng, kv, p, &w, key.digest, err);
+}
+
 static void describe(struct hg_engine *eng)
 {
+    static const char *const kv_names[] = {"?", "fp8", "bf16", "f32"};
     const struct hg_model *m = eng->model;
     const struct hg_weights *w = &m->w;
     const char *gemm = eng->be->ops->variant(eng->be, "gemm");
     const char *attn = eng->be->ops->variant(eng->be, "attn");
+    int64_t cache_tokens = (int64_t)m->p.n_pages * HG_PAGE_TOKENS - eng->info.n_ctx;
     snprintf(eng->lines[0], sizeof eng->lines[0],
              "%s: %.1f M parameters, %.2f bits/weight, %.1f MB%s", eng->assets.name,
              (double)w->n_params / 1e6, 8.0 * (double)w->n_bytes / (double)w->n_params,
@@ -54,9 +96,11 @@ static void describe(struct hg_engine *eng)
     snprintf(eng->lines[1], sizeof eng->lines[1], "%s: %d threads; gemm %s; attention %s",
              eng->be->name, eng->be->n_threads, gemm, attn);
     snprintf(eng->lines[2], sizeof eng->lines[2],
-             "context %d tokens: KV %s, %.1f MB; recurrent state %.1f MB", eng->info.n_ctx,
-             kv_name(m->p.kv), (double)m->page_bytes * m->p.n_pages / 1e6,
-             (double)m->slot_bytes * m->p.n_slots / 1e6);
+             "context %d tokens: KV %s, %.1f MB; prefix cache: %d snapshots of %.1f MB, %lld tokens "
+             "of KV",
+             eng->info.n_ctx, kv_names[m->p.kv],
+             (double)m->page_bytes * eng->info.n_ctx / HG_PAGE_TOKENS / 1e6, m->p.n_slots - 1,
+             (double)m->slot_bytes / 1e6, (long long)cache_tokens);
     eng->info.model_name = eng->assets.name;
     eng->info.model_line = eng->lines[0];
     eng->info.device_line = eng->lines[1];
@@ -82,18 +126,11 @@ static enum hg_status open_parts(struct hg_engine *eng, const struct hg_engine_p
     eng->n_chunk = p->n_chunk ? p->n_chunk : DEFAULT_CHUNK;
     eng->n_queue = p->n_queue ? p->n_queue : DEFAULT_QUEUE;
     eng->reasoning = p->reasoning;
-    int32_t max_rows = eng->n_chunk > MAX_WANT ? eng->n_chunk : MAX_WANT;
     struct hg_backend_params bp = {.device = p->device, .n_threads = p->n_threads,
-                                   .max_rows = max_rows};
+                                   .max_rows = eng->n_chunk > HG_LOGITS_ROWS ? eng->n_chunk
+                                                                             : HG_LOGITS_ROWS};
     HG_TRY(hg_backend_open(&bp, &eng->be, err));
-    struct hg_weights w;
-    HG_TRY(load_weights(eng, p, dummy_format, &w, err));
-    struct hg_model_params mp = {
-        .n_slots = 1, .n_pages = (eng->info.n_ctx + HG_PAGE_TOKENS - 1) / HG_PAGE_TOKENS,
-        .max_rows = max_rows, .max_seqs = 1, .max_want = MAX_WANT,
-        .kv = p->kv ? p->kv : c->kv_fp8 ? HG_KV_FP8 : HG_KV_BF16};
-    HG_TRY(hg_model_create(c, &w, eng->be, &mp, &eng->model, err));
-    HG_TRY(hg_pages_init(&eng->pages, mp.n_pages, err));
+    HG_TRY(open_model(eng, p, dummy_format, err));
     HG_TRY(hg_session_create(eng, 0, &eng->session, err));
     describe(eng);
     if (pthread_create(&eng->thread, NULL, hg_sched_main, eng))
@@ -131,7 +168,7 @@ void hg_engine_close(struct hg_engine *eng)
         pthread_join(eng->thread, NULL);
     }
     hg_session_free(eng, eng->session);
-    hg_pages_fini(&eng->pages);
+    hg_cache_free(eng->cache);
     hg_model_free(eng->model);
     hg_backend_close(eng->be);
     hg_assets_close(&eng->assets);
@@ -152,6 +189,20 @@ void hg_engine_stats(const struct hg_engine *eng, struct hg_stats *out)
     pthread_mutex_lock(lock);
     *out = eng->stats;
     pthread_mutex_unlock(lock);
+    struct hg_cache_stats c;
+    hg_cache_stats(eng->cache, &c);
+    out->cache_lookups = c.n_lookups;
+    out->cache_hits = c.n_hits;
+    out->cache_snapshots = c.n_published;
+    out->cache_evictions = c.n_evicted;
+    out->cache_damaged = c.n_dropped_damaged;
+    out->cache_from_device = c.n_restored_device;
+    out->cache_from_host = c.n_restored_host;
+    out->cache_from_disk = c.n_restored_disk;
+    out->cache_device_bytes = c.device_bytes;
+    out->cache_host_bytes = c.host_bytes;
+    out->cache_disk_bytes = c.disk_bytes;
+    out->cache_entries = c.n_entries;
 }
 
 enum hg_status hg_tokenize(const struct hg_engine *eng, const char *text, size_t n_text,
@@ -199,12 +250,12 @@ enum hg_status hg_logits(struct hg_engine *eng, const hg_tok *ids, size_t n_ids,
     enum hg_status st = HG_OK;
     size_t row = (size_t)eng->info.n_vocab;
     pthread_mutex_lock(&eng->device);
-    hg_session_reset(eng, eng->session);
+    hg_session_begin(eng, eng->session, NULL, 0);
     for (size_t done = 0; st == HG_OK && done < n_ids;) {
         struct hg_step_out so;
         int32_t k = 0;
-        st = hg_session_extend(eng, eng->session, ids + done, (int32_t)(n_ids - done), all, &k, &so,
-                               err);
+        st = hg_session_extend(eng, eng->session, ids + done, (int32_t)(n_ids - done),
+                               all ? HG_WANT_ALL : HG_WANT_LAST, &k, &so, err);
         if (st != HG_OK) break;
         done += (size_t)k;
         memcpy(out, so.logits, (size_t)so.n_want * row * sizeof *out);

@@ -3,6 +3,7 @@
  *   engine.c   open, close, info         assets.c  what a checkpoint directory holds beside weights
  *   prompt.c   messages -> token ids     request.c submit, the event queue, cancel, free
  *   sched.c    the one thread that owns the device: runs requests in order
+ *   policy.c   where a prompt's state is worth a snapshot      memory.c  sizes, cache, disk key
  *   session.c  one timeline of tokens on the device
  *   emit.c     drawn tokens -> text, tool calls, logprobs -> events
  */
@@ -13,7 +14,7 @@
 #include <stdatomic.h>
 
 #include "base/buf.h"
-#include "cache/pages.h"
+#include "engine/policy.h"
 #include "model/step.h"
 #include "sample/sampler.h"
 #include "text/output.h"
@@ -30,16 +31,22 @@ struct hg_session {
     struct hg_row *rows;  /* [max_rows of a step] */
 };
 
+/* Which rows of an extension give logits. */
+enum hg_want { HG_WANT_NONE, HG_WANT_LAST, HG_WANT_ALL };
+
 enum hg_status hg_session_create(struct hg_engine *eng, int32_t slot, struct hg_session **out,
                                  struct hg_err *err);
 void hg_session_free(struct hg_engine *eng, struct hg_session *s);
-/* Makes the timeline empty; gives its pages back. */
-void hg_session_reset(struct hg_engine *eng, struct hg_session *s);
-/* Commits up to n_chunk tokens of ids[0..n) and says in *n_done how many. If they are the last of
- * ids (or all is set), logits of the last (every) one are in *out. */
+/* Empties the timeline, then restores the longest cached proper prefix of ids[0..n). Returns its
+ * length; 0 with an empty timeline when there is none, or n is 0. */
+int32_t hg_session_begin(struct hg_engine *eng, struct hg_session *s, const hg_tok *ids, int32_t n);
+/* Commits ids[0..n) up to the size of one step and says in *n_done how many; the last of ids, once
+ * it is reached, or every one has its logits in *out. */
 enum hg_status hg_session_extend(struct hg_engine *eng, struct hg_session *s, const hg_tok *ids,
-                                 int32_t n, bool all, int32_t *n_done, struct hg_step_out *out,
-                                 struct hg_err *err);
+                                 int32_t n, enum hg_want want, int32_t *n_done,
+                                 struct hg_step_out *out, struct hg_err *err);
+/* Makes the present state a cache entry. */
+void hg_session_publish(struct hg_engine *eng, struct hg_session *s, enum hg_cache_kind kind);
 
 /* -------------------------------------------------------------------------------- assets ---- */
 
@@ -63,7 +70,7 @@ struct hg_engine {
     struct hg_assets assets;
     struct hg_backend *be;
     struct hg_model *model;
-    struct hg_pages pages;
+    struct hg_cache *cache;
     struct hg_session *session; /* of the scheduler; hg_logits borrows it under `device` */
     struct hg_engine_info info;
     char lines[3][256];         /* what info's lines point to */
@@ -80,6 +87,12 @@ struct hg_engine {
 };
 
 void *hg_sched_main(void *engine);
+
+/* Creates model memory and cache for loaded weights (taken over, also on failure). */
+enum { HG_LOGITS_ROWS = 64 }; /* rows with logits in one step */
+enum hg_status hg_engine_memory(struct hg_engine *eng, enum hg_kv kv,
+                                const struct hg_engine_params *p, struct hg_weights *w,
+                                const uint8_t key[16], struct hg_err *err);
 
 /* ------------------------------------------------------------------------------- request ---- */
 
@@ -99,8 +112,8 @@ struct hg_request {
 
     /* Fixed at submit. */
     struct hg_toks prompt;
-    int64_t *starts;         /* token index at which message i starts, or -1; [n_starts] */
-    size_t n_starts;
+    struct hg_cut cuts[HG_MAX_CUTS]; /* where its state is worth a snapshot */
+    int32_t n_cuts;
     int32_t max_tokens;
     bool ignore_eos, keep_special;
     char **stop;

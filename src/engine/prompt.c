@@ -74,19 +74,20 @@ static enum hg_status encode_rendered(struct hg_request *r, const struct hg_requ
     struct hg_output_params op = {.in_reasoning = ends_in_think(text->text, text->n),
                                   .tools = has_tools(p) ? p->tools : NULL,
                                   .forced = forced.data, .only_tool = p->tool_name};
-    r->n_starts = text->n_starts;
-    r->starts = calloc(text->n_starts + 1, sizeof *r->starts);
+    int64_t *starts = calloc(text->n_starts + 1, sizeof *starts);
     r->output = hg_output_create(&op);
     enum hg_status st = HG_OK;
-    if (!r->starts || !r->output || forced.oom)
+    if (!starts || !r->output || forced.oom)
         st = hg_fail(err, HG_ENOMEM, "request: out of memory");
     if (st == HG_OK)
         st = hg_tokenizer_encode(r->eng->assets.tok, text->text, text->n, true, text->starts,
-                                 text->n_starts, r->starts, &r->prompt, err);
+                                 text->n_starts, starts, &r->prompt, err);
+    if (st == HG_OK) r->n_cuts = hg_policy_cuts(p->messages, starts, text->n_starts, r->cuts);
     if (st == HG_OK && forced.len)
         st = hg_tokenizer_encode(r->eng->assets.tok, forced.data, forced.len, true, NULL, 0, NULL,
                                  &r->prompt, err);
     hg_buf_fini(&forced);
+    free(starts);
     return st;
 }
 

@@ -27,7 +27,6 @@ static void request_destroy(struct hg_request *r)
     }
     free_node(r->taken);
     hg_toks_fini(&r->prompt);
-    free(r->starts);
     for (int32_t i = 0; i < r->n_stop; i++) free(r->stop[i]);
     free(r->stop);
     hg_sampler_free(r->sampler);

@@ -21,19 +21,24 @@ static enum hg_status canceled(const struct hg_request *r, struct hg_err *err)
     return hg_fail(err, HG_ECANCELED, "request cancelled");
 }
 
+/* Restores what is cached, runs the rest, and publishes at every cut on the way. */
 static enum hg_status prefill(struct hg_engine *eng, struct hg_request *r, struct hg_step_out *out,
                               struct hg_err *err)
 {
     double t0 = hg_now();
-    int32_t n = (int32_t)r->prompt.n, done = 0, k;
+    const hg_tok *ids = r->prompt.ids;
+    int32_t n = (int32_t)r->prompt.n, done, k;
     r->timings.queue_s = t0 - r->t_submit;
-    hg_session_reset(eng, eng->session);
-    hg_sampler_see_prompt(r->sampler, r->prompt.ids, r->prompt.n);
-    for (; done < n; done += k) {
+    hg_sampler_see_prompt(r->sampler, ids, r->prompt.n);
+    done = r->usage.n_cached = hg_session_begin(eng, eng->session, ids, n);
+    while (done < n) {
+        struct hg_cut cut = hg_policy_next(r->cuts, r->n_cuts, done, n);
+        enum hg_want want = cut.pos == n ? HG_WANT_LAST : HG_WANT_NONE;
         HG_TRY(canceled(r, err));
-        HG_TRY(hg_session_extend(eng, eng->session, r->prompt.ids + done, n - done, false, &k, out,
-                                 err));
+        HG_TRY(hg_session_extend(eng, eng->session, ids + done, cut.pos - done, want, &k, out, err));
+        done += k;
         count_step(eng);
+        if (done == cut.pos && done < n) hg_session_publish(eng, eng->session, cut.kind);
     }
     r->timings.prefill_s = hg_now() - t0;
     return HG_OK;
@@ -68,11 +73,12 @@ static enum hg_status decode(struct hg_engine *eng, struct hg_request *r, struct
         *finish = HG_FINISH_LENGTH;
         if (r->usage.n_completion >= r->max_tokens) break;
         int32_t k;
-        HG_TRY(hg_session_extend(eng, eng->session, &id, 1, false, &k, out, err));
+        HG_TRY(hg_session_extend(eng, eng->session, &id, 1, HG_WANT_LAST, &k, out, err));
         count_step(eng);
         r->timings.n_rounds++;
     }
     r->timings.logits_hash = XXH3_64bits(out->logits, row_bytes);
+    hg_session_publish(eng, eng->session, HG_CACHE_END);
     if (r->output && hg_output_n_calls(r->output) > 0 && *finish == HG_FINISH_STOP)
         *finish = HG_FINISH_TOOL_CALLS;
     return HG_OK;
@@ -98,6 +104,7 @@ static void run(struct hg_engine *eng, struct hg_request *r)
     pthread_mutex_lock(&eng->lock);
     eng->stats.n_running--;
     eng->stats.n_prompt_tokens += (uint64_t)r->usage.n_prompt;
+    eng->stats.n_cached_tokens += (uint64_t)r->usage.n_cached;
     eng->stats.n_completion_tokens += (uint64_t)r->usage.n_completion;
     pthread_mutex_unlock(&eng->lock);
     hg_request_unref(r);

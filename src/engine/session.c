@@ -6,10 +6,11 @@
 enum hg_status hg_session_create(struct hg_engine *eng, int32_t slot, struct hg_session **out,
                                  struct hg_err *err)
 {
+    size_t n_pages = ((size_t)eng->info.n_ctx + HG_PAGE_TOKENS - 1) / HG_PAGE_TOKENS;
     struct hg_session *s = calloc(1, sizeof *s);
     if (s) {
         s->seq.slot = slot;
-        s->seq.pages = calloc((size_t)eng->pages.n_total, sizeof *s->seq.pages);
+        s->seq.pages = calloc(n_pages, sizeof *s->seq.pages);
         s->tokens = calloc((size_t)eng->info.n_ctx, sizeof *s->tokens);
         s->rows = calloc((size_t)eng->model->p.max_rows, sizeof *s->rows);
     }
@@ -21,44 +22,50 @@ enum hg_status hg_session_create(struct hg_engine *eng, int32_t slot, struct hg_
     return HG_OK;
 }
 
-void hg_session_reset(struct hg_engine *eng, struct hg_session *s)
-{
-    hg_pages_give(&eng->pages, s->seq.pages, s->seq.n_pages);
-    s->seq.n_pages = 0;
-    s->seq.n_past = 0;
-    hg_slot_reset(eng->model, s->seq.slot);
-}
-
 void hg_session_free(struct hg_engine *eng, struct hg_session *s)
 {
     if (!s) return;
-    if (s->seq.pages) hg_pages_give(&eng->pages, s->seq.pages, s->seq.n_pages);
+    if (s->seq.pages) hg_cache_release(eng->cache, &s->seq);
     free(s->seq.pages);
     free(s->tokens);
     free(s->rows);
     free(s);
 }
 
+int32_t hg_session_begin(struct hg_engine *eng, struct hg_session *s, const hg_tok *ids, int32_t n)
+{
+    hg_cache_release(eng->cache, &s->seq);
+    struct hg_cache_hit hit = n > 0 ? hg_cache_lookup(eng->cache, ids, n) : (struct hg_cache_hit){0};
+    if (hit.n_tokens > 0 && hg_cache_restore(eng->cache, hit, &s->seq)) {
+        memcpy(s->tokens, ids, (size_t)hit.n_tokens * sizeof *ids);
+        return hit.n_tokens;
+    }
+    hg_slot_reset(eng->model, s->seq.slot);
+    return 0;
+}
+
 enum hg_status hg_session_extend(struct hg_engine *eng, struct hg_session *s, const hg_tok *ids,
-                                 int32_t n, bool all, int32_t *n_done, struct hg_step_out *out,
-                                 struct hg_err *err)
+                                 int32_t n, enum hg_want want, int32_t *n_done,
+                                 struct hg_step_out *out, struct hg_err *err)
 {
     struct hg_seq *seq = &s->seq;
-    int32_t most = all ? eng->model->p.max_want : eng->n_chunk, k = n < most ? n : most;
+    int32_t most = want == HG_WANT_ALL ? eng->model->p.max_want : eng->n_chunk;
+    int32_t k = n < most ? n : most;
     if (seq->n_past + k > eng->info.n_ctx)
         return hg_fail(err, HG_ETOOLONG, "context of %d tokens is full", eng->info.n_ctx);
-    int32_t need = (seq->n_past + k + HG_PAGE_TOKENS - 1) / HG_PAGE_TOKENS - seq->n_pages;
-    if (need > 0) {
-        if (!hg_pages_take(&eng->pages, need, seq->pages + seq->n_pages))
-            return hg_fail(err, HG_EBUSY, "KV cache: %d pages wanted, %d free", need,
-                           eng->pages.n_free);
-        seq->n_pages += need;
-    }
+    if (!hg_cache_reserve(eng->cache, seq, seq->n_past + k))
+        return hg_fail(err, HG_EBUSY, "KV cache: no page is free for %d tokens", k);
     for (int32_t i = 0; i < k; i++)
         s->rows[i] = (struct hg_row){.token = ids[i], .pos = seq->n_past + i, .parent = i - 1,
-                                     .want = all || i == n - 1};
+                                     .want = want == HG_WANT_ALL ||
+                                             (want == HG_WANT_LAST && i == n - 1)};
     memcpy(s->tokens + seq->n_past, ids, (size_t)k * sizeof *ids);
     HG_TRY(hg_step(eng->model, HG_EXTEND, s->rows, k, &seq, 1, out, err));
     *n_done = k;
     return HG_OK;
+}
+
+void hg_session_publish(struct hg_engine *eng, struct hg_session *s, enum hg_cache_kind kind)
+{
+    hg_cache_publish(eng->cache, s->tokens, &s->seq, kind);
 }

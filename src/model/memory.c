@@ -15,6 +15,18 @@ static enum hg_status get(struct hg_model *m, size_t n, size_t size, void *out, 
     return HG_OK;
 }
 
+void hg_model_sizes(const struct hg_config *c, struct hg_backend *be, enum hg_kv kv,
+                    size_t *page_bytes, size_t *slot_bytes)
+{
+    size_t state = (size_t)c->n_v_heads * (size_t)c->d_k * (size_t)c->d_v * sizeof(float);
+    size_t window = 3 * (size_t)hg_config_conv_dim(c) * be->act_size;
+    size_t page = be->ops->kv_page_bytes(be, kv, c->n_kv_heads, c->d_head);
+    *page_bytes = *slot_bytes = 0;
+    for (int32_t i = 0; i < c->n_layers; i++)
+        if (c->layer_kind[i] == HG_LAYER_ATTN) *page_bytes += page;
+        else *slot_bytes += state + window;
+}
+
 static enum hg_status layer_memory(struct hg_model *m, int32_t i, struct hg_err *err)
 {
     const struct hg_config *c = &m->cfg;
@@ -26,7 +38,6 @@ static enum hg_status layer_memory(struct hg_model *m, int32_t i, struct hg_err 
                                        .v_scale = m->w.layer[i].v_scale};
         mem->kv.page_bytes =
             m->be->ops->kv_page_bytes(m->be, m->p.kv, c->n_kv_heads, c->d_head);
-        m->page_bytes += mem->kv.page_bytes;
         return get(m, (size_t)m->p.n_pages, mem->kv.page_bytes, &mem->kv.pool, err);
     }
     struct hg_gdn_dims d = {.n_k_heads = c->n_k_heads, .n_v_heads = c->n_v_heads, .d_k = c->d_k,
@@ -36,7 +47,6 @@ static enum hg_status layer_memory(struct hg_model *m, int32_t i, struct hg_err 
     size_t rows = (size_t)m->p.max_verify;
     mem->state.dims = d;
     mem->state.conv_dim = (int32_t)conv;
-    m->slot_bytes += s * sizeof(float) + 3 * conv * act;
     HG_TRY(get(m, slots * s, sizeof(float), &mem->state.s, err));
     HG_TRY(get(m, slots * 3 * conv, act, &mem->state.conv, err));
     if (rows == 0) return HG_OK;
@@ -82,6 +92,7 @@ static enum hg_status create_parts(struct hg_model *m, struct hg_err *err)
 {
     m->mem = calloc((size_t)m->cfg.n_layers, sizeof *m->mem);
     if (!m->mem) return hg_fail(err, HG_ENOMEM, "model: out of memory");
+    hg_model_sizes(&m->cfg, m->be, m->p.kv, &m->page_bytes, &m->slot_bytes);
     for (int32_t i = 0; i < m->cfg.n_layers; i++) HG_TRY(layer_memory(m, i, err));
     return scratch(m, err);
 }

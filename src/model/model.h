@@ -105,6 +105,9 @@ enum hg_status hg_weights_dummy(struct hg_weights *w, const struct hg_config *c,
                                 hg_progress_fn *progress, void *progress_ctx, struct hg_err *err);
 void hg_weights_free(struct hg_weights *w, const struct hg_config *c, struct hg_backend *be);
 
+/* Bytes of one KV page and of one state slot over all layers. */
+void hg_model_sizes(const struct hg_config *c, struct hg_backend *be, enum hg_kv kv,
+                    size_t *page_bytes, size_t *slot_bytes);
 /* Allocates memory and scratch for loaded weights; takes w over (also on failure). */
 enum hg_status hg_model_create(const struct hg_config *c, struct hg_weights *w,
                                struct hg_backend *be, const struct hg_model_params *p,

@@ -41,10 +41,30 @@ static void run_head(struct hg_model *m, struct hg_step_out *out)
     op->read_act(m->be, m->hidden, s->hidden, (size_t)n * (size_t)c->d_model);
 }
 
+/* Slots and pages are the caller's to hand out: that they exist, and no slot serves two. */
+static enum hg_status check_seq(const struct hg_model *m, struct hg_seq *const *seqs, int32_t i,
+                                struct hg_err *err)
+{
+    const struct hg_seq *s = seqs[i];
+    if (s->slot < 0 || s->slot >= m->p.n_slots)
+        return hg_fail(err, HG_EINVAL, "sequence %d: state slot %d of %d", i, s->slot,
+                       m->p.n_slots);
+    for (int32_t j = 0; j < i; j++)
+        if (seqs[j]->slot == s->slot)
+            return hg_fail(err, HG_EINVAL, "sequences %d and %d share state slot %d", j, i,
+                           s->slot);
+    for (int32_t j = 0; j < s->n_pages; j++)
+        if (s->pages[j] < 0 || s->pages[j] >= m->p.n_pages)
+            return hg_fail(err, HG_EINVAL, "sequence %d: page %d of %d", i, s->pages[j],
+                           m->p.n_pages);
+    return HG_OK;
+}
+
 enum hg_status hg_step(struct hg_model *m, enum hg_step_kind kind, const struct hg_row *rows,
                        int32_t n_rows, struct hg_seq *const *seqs, int32_t n_seqs,
                        struct hg_step_out *out, struct hg_err *err)
 {
+    m->can_commit = false; /* the plan is about to be overwritten */
     if (n_seqs < 1 || n_seqs > m->p.max_seqs)
         return hg_fail(err, HG_EINVAL, "step of %d sequences, allowed are 1 to %d", n_seqs,
                        m->p.max_seqs);
@@ -53,13 +73,10 @@ enum hg_status hg_step(struct hg_model *m, enum hg_step_kind kind, const struct 
                        m->p.max_verify);
     for (int32_t i = 0; i < n_seqs; i++) {
         const struct hg_seq *s = seqs[i];
-        if (s->slot < 0 || s->slot >= m->p.n_slots)
-            return hg_fail(err, HG_EINVAL, "sequence %d: state slot %d of %d", i, s->slot,
-                           m->p.n_slots);
+        HG_TRY(check_seq(m, seqs, i, err));
         m->inputs[i] = (struct hg_plan_input){.n_past = s->n_past, .slot = s->slot,
                                               .pages = s->pages, .n_pages = s->n_pages};
     }
-    m->can_commit = false;
     HG_TRY(hg_plan_build(m->plan, kind, rows, n_rows, m->inputs, n_seqs, m->cfg.n_vocab, err));
     if (m->plan->n_want > m->p.max_want)
         return hg_fail(err, HG_EINVAL, "step wants %d rows, at most %d", m->plan->n_want,

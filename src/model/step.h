@@ -22,7 +22,8 @@ struct hg_step_out {
 
 /* Runs the model over rows (see plan.h for their rules). EXTEND: the rows are committed and every
  * sequence's n_past advances. VERIFY: nothing is committed; hg_commit may follow, once per
- * sequence, before the next step. Errors: EINVAL only, nothing has changed then. */
+ * sequence, before the next step (of any outcome). Errors: EINVAL only, no sequence has changed
+ * then. */
 enum hg_status hg_step(struct hg_model *m, enum hg_step_kind kind, const struct hg_row *rows,
                        int32_t n_rows, struct hg_seq *const *seqs, int32_t n_seqs,
                        struct hg_step_out *out, struct hg_err *err);

@@ -39,13 +39,27 @@ static bool asks_for_something(const json_t *v)
 
 static enum hg_status refuse_unsupported(const json_t *body, struct hg_api_err *err)
 {
-    static const char *const refused[] = {
-        "audio",           "bad_words",        "chat_template",        "continue_final_message",
-        "echo",            "function_call",    "functions",            "grammar",
-        "guided_choice",   "guided_grammar",   "guided_json",          "guided_regex",
-        "json_schema",     "min_tokens",       "prompt_logprobs",      "stop_token_ids",
-        "structured_outputs", "suffix",        "use_beam_search",      "web_search_options",
-        "include_stop_str_in_output"};
+    static const char *const refused[] = {"audio",
+                                          "bad_words",
+                                          "chat_template",
+                                          "continue_final_message",
+                                          "echo",
+                                          "function_call",
+                                          "functions",
+                                          "grammar",
+                                          "guided_choice",
+                                          "guided_grammar",
+                                          "guided_json",
+                                          "guided_regex",
+                                          "json_schema",
+                                          "min_tokens",
+                                          "prompt_logprobs",
+                                          "stop_token_ids",
+                                          "structured_outputs",
+                                          "suffix",
+                                          "use_beam_search",
+                                          "web_search_options",
+                                          "include_stop_str_in_output"};
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         if (asks_for_something(json_object_get(body, refused[i])))
             return hg_api_fail(err, HG_EUNSUP, refused[i], "not supported");
@@ -148,7 +162,8 @@ static enum hg_status read_logit_bias(struct hg_api_request *q, int32_t n_vocab,
     if (!list) return hg_api_fail(err, HG_ENOMEM, "logit_bias", "out of memory");
     const char *key;
     int32_t i = 0;
-    json_object_foreach(map, key, v) {
+    json_object_foreach(map, key, v)
+    {
         int64_t id = bias_id(key);
         if (id < 0 || id >= n_vocab)
             return hg_api_fail(err, HG_EINVAL, "logit_bias", "\"%.64s\" is no token id in 0..%d",

@@ -39,24 +39,27 @@ static enum hg_status join_parts(json_t *message, const json_t *parts, const cha
     size_t i;
     json_t *part;
     enum hg_status s = HG_OK;
-    json_array_foreach(parts, i, part) {
+    json_array_foreach(parts, i, part)
+    {
         char param[96];
         snprintf(param, sizeof param, "%s.content[%zu]", where, i);
         const json_t *type = json_object_get(part, "type");
         const json_t *value = json_object_get(part, "text");
-        if (!json_is_object(part)) s = wrong_kind(param, "", part, "an object", err);
-        else if (!json_is_string(type)) s = wrong_kind(param, "type", type, "a string", err);
+        if (!json_is_object(part))
+            s = wrong_kind(param, "", part, "an object", err);
+        else if (!json_is_string(type))
+            s = wrong_kind(param, "type", type, "a string", err);
         else if (strcmp(json_string_value(type), "text") != 0)
             s = hg_api_fail(err, HG_EUNSUP, param,
                             "part of type \"%.64s\" is not supported, only \"text\"",
                             json_string_value(type));
-        else if (!json_is_string(value)) s = wrong_kind(param, "text", value, "a string", err);
+        else if (!json_is_string(value))
+            s = wrong_kind(param, "text", value, "a string", err);
         if (s != HG_OK) break;
         hg_buf_add(&text, json_string_value(value), json_string_length(value));
     }
-    json_t *joined = s == HG_OK && !text.oom
-                         ? json_stringn_nocheck(text.data ? text.data : "", text.len)
-                         : NULL;
+    json_t *joined =
+        s == HG_OK && !text.oom ? json_stringn_nocheck(text.data ? text.data : "", text.len) : NULL;
     hg_buf_fini(&text);
     if (s != HG_OK) return s;
     return json_object_set_new(message, "content", joined) ? no_memory(where, err) : HG_OK;
@@ -99,13 +102,14 @@ static enum hg_status check_arguments(json_t *function, const char *where, size_
     snprintf(param, sizeof param, "%s.arguments", where);
     json_t *v = hg_field_get(function, "arguments");
     if (json_is_object(v)) return HG_OK;
-    if (v && !json_is_string(v))
-        return wrong_kind(param, "", v, "a JSON string or an object", err);
+    if (v && !json_is_string(v)) return wrong_kind(param, "", v, "a JSON string or an object", err);
     const char *text = v ? json_string_value(v) : "";
     size_t n = v ? json_string_length(v) : 0;
     json_t *object = NULL;
-    if (is_blank(text, n)) object = json_object();
-    else HG_TRY(hg_json_in(text, n, true, budget, param, &object, err));
+    if (is_blank(text, n))
+        object = json_object();
+    else
+        HG_TRY(hg_json_in(text, n, true, budget, param, &object, err));
     if (object && !json_is_object(object)) {
         enum hg_status s = wrong_kind(param, "", object, "a JSON object in the string", err);
         json_decref(object);
@@ -146,7 +150,8 @@ static enum hg_status check_tool_calls(json_t *message, const char *where, size_
     if (!json_is_array(calls)) return wrong_kind(where, "tool_calls", calls, "an array", err);
     size_t i;
     json_t *call;
-    json_array_foreach(calls, i, call) {
+    json_array_foreach(calls, i, call)
+    {
         char param[96];
         snprintf(param, sizeof param, "%s.tool_calls[%zu]", where, i);
         if (!json_is_object(call)) return wrong_kind(param, "", call, "an object", err);
@@ -168,8 +173,7 @@ static enum hg_status check_message(json_t *message, size_t i, size_t *budget,
     snprintf(where, sizeof where, "messages[%zu]", i);
     if (!json_is_object(message)) return wrong_kind(where, "", message, "an object", err);
     const json_t *role_value = json_object_get(message, "role");
-    if (!json_is_string(role_value))
-        return wrong_kind(where, "role", role_value, "a string", err);
+    if (!json_is_string(role_value)) return wrong_kind(where, "role", role_value, "a string", err);
     const char *role = json_string_value(role_value);
     if (strcmp(role, "developer") == 0) {
         if (json_object_set_new(message, "role", json_string("system")))

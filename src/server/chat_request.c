@@ -7,12 +7,12 @@
  *   tool_choice              "auto" | "none" | "required" |       "required" and a name need tools,
  *                            {"type":"function",                  the name must be among them
  *                             "function":{"name":..}}
- *   parallel_tool_calls      true; false only without tools       else EUNSUP: calls are not limited
+ *   parallel_tool_calls      true; false only without tools       else EUNSUP: nothing limits them
  *   chat_template_kwargs     object                               passed to the template;
  *     .enable_thinking       bool                                 reasoning on or off
  *   enable_thinking          bool                                 same, weaker
- *   reasoning_effort         string                               "none": off, weakest; the other
- *                                                                 levels mean nothing to this family
+ *   reasoning_effort         string                               "none": off, weakest; others mean
+ *                                                                 nothing to this family
  *   logprobs, top_logprobs   bool, 0..20                          the second needs the first
  *   response_format          {"type":"text"}                      json_* : EUNSUP
  *   modalities               ["text"]                             else EUNSUP
@@ -27,7 +27,8 @@ static bool has_tool(const json_t *tools, const char *name)
 {
     size_t i;
     const json_t *tool;
-    json_array_foreach(tools, i, tool) {
+    json_array_foreach(tools, i, tool)
+    {
         const json_t *function = json_object_get(tool, "function");
         if (strcmp(json_string_value(json_object_get(function, "name")), name) == 0) return true;
     }
@@ -60,9 +61,12 @@ static enum hg_status read_tool_choice(struct hg_api_request *q, struct hg_api_e
         return hg_api_fail(err, HG_EINVAL, "tool_choice", "got %s, wanted a string or an object",
                            hg_json_kind(v));
     const char *s = json_string_value(v);
-    if (strcmp(s, "auto") == 0) q->rp.tool_choice = HG_TOOLS_AUTO;
-    else if (strcmp(s, "none") == 0) q->rp.tool_choice = HG_TOOLS_NONE;
-    else if (strcmp(s, "required") == 0) q->rp.tool_choice = HG_TOOLS_REQUIRED;
+    if (strcmp(s, "auto") == 0)
+        q->rp.tool_choice = HG_TOOLS_AUTO;
+    else if (strcmp(s, "none") == 0)
+        q->rp.tool_choice = HG_TOOLS_NONE;
+    else if (strcmp(s, "required") == 0)
+        q->rp.tool_choice = HG_TOOLS_REQUIRED;
     else
         return hg_api_fail(err, HG_EINVAL, "tool_choice",
                            "\"%.64s\", wanted auto, none, required or a function", s);
@@ -111,8 +115,7 @@ static enum hg_status read_logprobs(struct hg_api_request *q, struct hg_api_err 
     int32_t top = 0;
     HG_TRY(hg_field_bool(q->body, "logprobs", &on, err));
     HG_TRY(hg_field_i32(q->body, "top_logprobs", 0, 20, &top, err));
-    if (top > 0 && !on)
-        return hg_api_fail(err, HG_EINVAL, "top_logprobs", "needs logprobs: true");
+    if (top > 0 && !on) return hg_api_fail(err, HG_EINVAL, "top_logprobs", "needs logprobs: true");
     q->rp.n_logprobs = on ? top : -1;
     return HG_OK;
 }

@@ -10,8 +10,7 @@
 #include "server/api_request.h"
 #include "server/request_fields.h"
 
-static enum hg_status read_prompt(struct hg_api_request *q, int32_t n_vocab,
-                                  struct hg_api_err *err)
+static enum hg_status read_prompt(struct hg_api_request *q, int32_t n_vocab, struct hg_api_err *err)
 {
     json_t *v = hg_field_get(q->body, "prompt");
     const json_t *first = json_array_get(v, 0);
@@ -30,8 +29,8 @@ static enum hg_status read_prompt(struct hg_api_request *q, int32_t n_vocab,
         return hg_api_fail(err, HG_EINVAL, "prompt", "got %s, wanted a string or token ids",
                            hg_json_kind(v));
     if (json_array_size(v) == 0) return hg_api_fail(err, HG_EINVAL, "prompt", "empty");
-    return hg_api_token_ids(&q->arena, v, "prompt", n_vocab, &q->rp.prompt_ids,
-                            &q->rp.n_prompt_ids, err);
+    return hg_api_token_ids(&q->arena, v, "prompt", n_vocab, &q->rp.prompt_ids, &q->rp.n_prompt_ids,
+                            err);
 }
 
 static enum hg_status read_completion(struct hg_api_request *q, const struct hg_api_limits *lim,

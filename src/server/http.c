@@ -34,8 +34,10 @@ static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct socka
 static void set_accepting(struct hg_http *h, bool on)
 {
     for (int32_t i = 0; i < h->listen.n_fds; i++) {
-        if (on) evconnlistener_enable(h->listeners[i]);
-        else evconnlistener_disable(h->listeners[i]);
+        if (on)
+            evconnlistener_enable(h->listeners[i]);
+        else
+            evconnlistener_disable(h->listeners[i]);
     }
 }
 
@@ -141,8 +143,8 @@ static enum hg_status http_start(struct hg_http *h, struct hg_err *err)
         return hg_fail(err, HG_ENOMEM, "event loop: out of memory");
     for (int32_t i = 0; i < h->listen.n_fds; i++) {
         /* backlog 0: the socket listens already; the descriptor stays ours */
-        h->listeners[i] = evconnlistener_new(h->base, on_accept, h, LEV_OPT_CLOSE_ON_EXEC, 0,
-                                             h->listen.fds[i]);
+        h->listeners[i] =
+            evconnlistener_new(h->base, on_accept, h, LEV_OPT_CLOSE_ON_EXEC, 0, h->listen.fds[i]);
         if (!h->listeners[i]) return hg_fail(err, HG_ENOMEM, "event loop: out of memory");
         evconnlistener_set_error_cb(h->listeners[i], on_accept_error);
     }

@@ -1,4 +1,6 @@
-/* http.h: an HTTP/1.1 server on one thread, the only user of libevent.
+/* http.h: an HTTP/1.1 server on one thread, the only user of libevent: its event loop and buffers.
+ * libevent's own evhttp is not used: it hides bare LF and repeated lengths from its user, answers
+ * 400 and 413 in HTML, and has one time limit for idle connections and for slow heads.
  *
  * A connection carries one request at a time and goes back and forth between
  *
@@ -11,7 +13,8 @@
  * shuts down only its sending side counts as gone too, as no server can tell the two apart.
  *
  * Limits: the head is bounded in bytes and time, the body in bytes (from Content-Length before a
- * byte of it is read) and in silence, unsent output in bytes and in silence. Idle keep-alive
+ * byte of it is read) and in silence, all bodies together in bytes, unsent output in bytes and in
+ * silence. Idle keep-alive
  * connections are left alone for idle_s. */
 #ifndef HG_SERVER_HTTP_H
 #define HG_SERVER_HTTP_H
@@ -23,8 +26,6 @@ struct hg_http;
 
 struct hg_http_req {
     struct hg_http_head head;
-    const char *body; /* during on_request only */
-    size_t n_body;
     void *user; /* the handler's; NULL at first */
 };
 
@@ -48,6 +49,7 @@ struct hg_http_params {
     const char *host; /* name or address; NULL = loopback of both families */
     uint16_t port;    /* 0 = any free one */
     size_t max_head, max_body, max_unsent;
+    size_t max_bodies; /* all that are coming in or were taken, together */
     int32_t max_connections;
     double head_s, body_s, write_s, idle_s, grace_s;
 };
@@ -64,6 +66,11 @@ void hg_http_stop(struct hg_http *h);
 void hg_http_wake(struct hg_http *h);
 /* Drops what is still connected; on_gone is called for requests under way. NULL is fine. */
 void hg_http_close(struct hg_http *h);
+
+/* Moves the body to the caller, during on_request; it counts as held until it is given back,
+ * unchanged. */
+struct hg_buf hg_http_take_body(struct hg_http_req *r);
+void hg_http_give_back_body(struct hg_http *h, struct hg_buf *body);
 
 /* Whole reply. `headers` are further lines, each ending in CRLF, or NULL. */
 void hg_http_reply(struct hg_http_req *r, int status, const char *type, const char *headers,

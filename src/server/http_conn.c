@@ -14,7 +14,6 @@
 
 #include "base/log.h"
 
-enum { KEEP_BODY = 1024 * 1024 }; /* a body buffer above this is given back after the request */
 static const double linger_s = 2.0; /* a refused client may still be sending */
 
 static void conn_pump(struct hg_conn *c);
@@ -23,13 +22,28 @@ static void conn_pump(struct hg_conn *c);
 
 struct timeval hg_http_seconds(double s)
 {
-    return (struct timeval){.tv_sec = (time_t)s, .tv_usec = (suseconds_t)((s - (double)(time_t)s) * 1e6)};
+    return (struct timeval){.tv_sec = (time_t)s,
+                            .tv_usec = (suseconds_t)((s - (double)(time_t)s) * 1e6)};
 }
 
 static void conn_timer(struct hg_conn *c, double s)
 {
     struct timeval tv = hg_http_seconds(s);
     evtimer_add(c->timer, &tv);
+}
+
+struct hg_buf hg_http_take_body(struct hg_http_req *r)
+{
+    struct hg_conn *c = (struct hg_conn *)r;
+    struct hg_buf body = c->body;
+    hg_buf_init(&c->body);
+    return body;
+}
+
+void hg_http_give_back_body(struct hg_http *h, struct hg_buf *body)
+{
+    h->n_body_bytes -= body->len;
+    hg_buf_fini(body);
 }
 
 static void conn_free(struct hg_conn *c)
@@ -40,7 +54,7 @@ static void conn_free(struct hg_conn *c)
     event_free(c->timer);
     bufferevent_free(c->bev); /* closes the socket */
     hg_buf_fini(&c->head);
-    hg_buf_fini(&c->body);
+    hg_http_give_back_body(h, &c->body);
     free(c);
     if (h->draining && h->n_conns == 0) event_base_loopbreak(h->base);
 }
@@ -80,6 +94,7 @@ static void conn_replied(struct hg_conn *c)
 {
     c->req.user = NULL;
     evtimer_del(c->timer);
+    hg_http_give_back_body(c->http, &c->body); /* of a request that was refused */
     if (c->http->draining) c->keep_alive = false;
     if (!c->keep_alive) {
         c->state = HG_CONN_FLUSH;
@@ -130,8 +145,10 @@ static void conn_status_line(struct hg_conn *c, int status, const char *type, co
     if (type) evbuffer_add_printf(out, "Content-Type: %s\r\n", type);
     if (headers) evbuffer_add_printf(out, "%s", headers);
     if (c->http->draining) c->keep_alive = false;
-    if (!c->keep_alive) evbuffer_add_printf(out, "Connection: close\r\n");
-    else if (c->req.head.minor == 0) evbuffer_add_printf(out, "Connection: keep-alive\r\n");
+    if (!c->keep_alive)
+        evbuffer_add_printf(out, "Connection: close\r\n");
+    else if (c->req.head.minor == 0)
+        evbuffer_add_printf(out, "Connection: keep-alive\r\n");
 }
 
 static bool is_head_request(const struct hg_conn *c)
@@ -197,13 +214,8 @@ static void conn_dispatch(struct hg_conn *c)
 {
     evtimer_del(c->timer);
     c->state = HG_CONN_BUSY;
-    c->req.body = c->body.data ? c->body.data : "";
-    c->req.n_body = c->body.len;
     c->http->handler.on_request(c->http->handler.ctx, &c->req);
-    c->req.body = NULL;
-    c->req.n_body = 0;
-    if (c->body.cap > KEEP_BODY) hg_buf_fini(&c->body);
-    else hg_buf_clear(&c->body);
+    hg_http_give_back_body(c->http, &c->body); /* where it was not taken */
 }
 
 /* The head is parsed: check it and get ready for the body. */
@@ -257,18 +269,21 @@ static bool conn_read_head(struct hg_conn *c)
     hg_buf_add(&c->head, p, (size_t)end);
     evbuffer_drain(in, (size_t)end);
     const char *why = "head: out of memory";
-    int status = c->head.oom ? 503
-                             : hg_http_head_parse(c->head.data, c->head.len, &c->req.head, &why);
-    if (status) conn_refuse(c, status, why);
-    else conn_begin_body(c);
+    int status =
+        c->head.oom ? 503 : hg_http_head_parse(c->head.data, c->head.len, &c->req.head, &why);
+    if (status)
+        conn_refuse(c, status, why);
+    else
+        conn_begin_body(c);
     return true;
 }
 
 /* Returns false when more bytes are needed. */
 static bool conn_read_body(struct hg_conn *c)
 {
+    struct hg_http *h = c->http;
     struct evbuffer *in = bufferevent_get_input(c->bev);
-    size_t max = c->http->p.max_body;
+    size_t max = h->p.max_body, had = c->body.len;
     bool done = false;
     while (!done && evbuffer_get_length(in) > 0) {
         size_t n = evbuffer_get_contiguous_space(in);
@@ -285,15 +300,22 @@ static bool conn_read_body(struct hg_conn *c)
         }
         evbuffer_drain(in, n);
     }
-    if (!done) {
-        conn_timer(c, c->http->p.body_s);
+    h->n_body_bytes += c->body.len - had;
+    bool crowded = h->n_body_bytes > h->p.max_bodies;
+    if (!done && !crowded) {
+        conn_timer(c, h->p.body_s);
         return false;
     }
-    if (c->body.oom) conn_refuse(c, 503, "body: out of memory");
+    if (crowded)
+        conn_refuse(c, 503, "body: too many large ones at the same time");
+    else if (c->body.oom)
+        conn_refuse(c, 503, "body: out of memory");
     else if (c->chunked.state == HG_CHUNK_TOO_LONG)
         conn_refuse(c, 413, "body: longer than the limit");
-    else if (c->chunked.state == HG_CHUNK_BAD) conn_refuse(c, 400, "body: malformed chunk");
-    else conn_dispatch(c);
+    else if (c->chunked.state == HG_CHUNK_BAD)
+        conn_refuse(c, 400, "body: malformed chunk");
+    else
+        conn_dispatch(c);
     return true;
 }
 
@@ -303,7 +325,8 @@ static bool conn_read_idle(struct hg_conn *c)
     struct evbuffer *in = bufferevent_get_input(c->bev);
     char crlf[2];
     /* RFC 9112 2.2: an empty line before a request is to be ignored. */
-    while (evbuffer_copyout(in, crlf, 2) == 2 && memcmp(crlf, "\r\n", 2) == 0) evbuffer_drain(in, 2);
+    while (evbuffer_copyout(in, crlf, 2) == 2 && memcmp(crlf, "\r\n", 2) == 0)
+        evbuffer_drain(in, 2);
     if (evbuffer_get_length(in) == 0 || (evbuffer_get_length(in) == 1 && crlf[0] == '\r')) {
         conn_timer(c, c->http->p.idle_s);
         return false;
@@ -315,7 +338,6 @@ static bool conn_read_idle(struct hg_conn *c)
     }
     c->state = HG_CONN_HEAD;
     c->scan = 0;
-    hg_buf_clear(&c->body);
     conn_timer(c, c->http->p.head_s);
     return true;
 }
@@ -354,14 +376,17 @@ static void on_written(struct bufferevent *bev, void *arg)
 {
     (void)bev;
     struct hg_conn *c = arg;
-    if (c->state == HG_CONN_FLUSH) conn_linger(c);
-    else if (c->state == HG_CONN_IDLE) conn_pump(c);
+    if (c->state == HG_CONN_FLUSH)
+        conn_linger(c);
+    else if (c->state == HG_CONN_IDLE)
+        conn_pump(c);
 }
 
 static void on_event(struct bufferevent *bev, short what, void *arg)
 {
     struct hg_conn *c = arg;
-    bool unsent_reply = c->state != HG_CONN_BUSY && c->state != HG_CONN_LINGER && conn_unsent(c) > 0;
+    bool unsent_reply =
+        c->state != HG_CONN_BUSY && c->state != HG_CONN_LINGER && conn_unsent(c) > 0;
     if ((what & BEV_EVENT_EOF) && unsent_reply) { /* sent its request and closed its side */
         bufferevent_disable(bev, EV_READ);
         evtimer_del(c->timer);
@@ -393,8 +418,10 @@ void hg_conn_open(struct hg_http *h, int fd)
     if (c) c->bev = bufferevent_socket_new(h->base, fd, BEV_OPT_CLOSE_ON_FREE);
     if (c && c->bev) c->timer = evtimer_new(h->base, on_timer, c);
     if (!c || !c->timer) {
-        if (c && c->bev) bufferevent_free(c->bev);
-        else close(fd);
+        if (c && c->bev)
+            bufferevent_free(c->bev);
+        else
+            close(fd);
         free(c);
         return;
     }

@@ -17,7 +17,14 @@ struct event;
 struct event_base;
 struct evconnlistener;
 
-enum hg_conn_state { HG_CONN_IDLE, HG_CONN_HEAD, HG_CONN_BODY, HG_CONN_BUSY, HG_CONN_FLUSH, HG_CONN_LINGER };
+enum hg_conn_state {
+    HG_CONN_IDLE,
+    HG_CONN_HEAD,
+    HG_CONN_BODY,
+    HG_CONN_BUSY,
+    HG_CONN_FLUSH,
+    HG_CONN_LINGER
+};
 
 struct hg_conn {
     struct hg_http_req req; /* first: a request is its connection */
@@ -31,7 +38,7 @@ struct hg_conn {
     int64_t left; /* of a body with Content-Length */
     struct hg_http_chunked chunked;
     bool keep_alive;
-    bool pumping;   /* conn_pump is on the stack: its loop will see what changed */
+    bool pumping; /* conn_pump is on the stack: its loop will see what changed */
 };
 
 struct hg_http {
@@ -47,6 +54,7 @@ struct hg_http {
     bool draining;
     LIST_HEAD(, hg_conn) conns;
     int32_t n_conns;
+    size_t n_body_bytes; /* held by connections and by the handler */
 };
 
 /* Takes over an accepted socket; closes it when memory is out. */

@@ -36,8 +36,10 @@ static int listen_on(const struct addrinfo *ai, uint16_t port)
         return -1;
     }
     memcpy(&ss, ai->ai_addr, ai->ai_addrlen);
-    if (ai->ai_family == AF_INET6) ((struct sockaddr_in6 *)&ss)->sin6_port = htons(port);
-    else ((struct sockaddr_in *)&ss)->sin_port = htons(port);
+    if (ai->ai_family == AF_INET6)
+        ((struct sockaddr_in6 *)&ss)->sin6_port = htons(port);
+    else
+        ((struct sockaddr_in *)&ss)->sin_port = htons(port);
     int fd = socket(ai->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) return -1;
     int on = 1;

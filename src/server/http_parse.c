@@ -175,8 +175,10 @@ static int read_semantics(struct hg_http_head *out, const char **why)
         } else if (strcasecmp(name, "Host") == 0) {
             n_host++;
         } else if (strcasecmp(name, "Connection") == 0) {
-            if (list_has(v, "close")) out->keep_alive = false;
-            else if (out->minor == 0 && list_has(v, "keep-alive")) out->keep_alive = true;
+            if (list_has(v, "close"))
+                out->keep_alive = false;
+            else if (out->minor == 0 && list_has(v, "keep-alive"))
+                out->keep_alive = true;
         } else if (strcasecmp(name, "Expect") == 0) {
             if (strcasecmp(v, "100-continue") != 0) {
                 *why = "Expect: only 100-continue is supported";
@@ -186,12 +188,18 @@ static int read_semantics(struct hg_http_head *out, const char **why)
         }
     }
     *why = NULL;
-    if (n_length > 1) *why = "Content-Length: given more than once";
-    else if (n_coding > 1) *why = "Transfer-Encoding: given more than once";
-    else if (n_length && n_coding) *why = "Content-Length: not allowed beside Transfer-Encoding";
-    else if (n_coding && out->minor == 0) *why = "Transfer-Encoding: not allowed in HTTP/1.0";
-    else if (n_host > 1) *why = "Host: given more than once";
-    else if (n_host == 0 && out->minor == 1) *why = "Host: missing";
+    if (n_length > 1)
+        *why = "Content-Length: given more than once";
+    else if (n_coding > 1)
+        *why = "Transfer-Encoding: given more than once";
+    else if (n_length && n_coding)
+        *why = "Content-Length: not allowed beside Transfer-Encoding";
+    else if (n_coding && out->minor == 0)
+        *why = "Transfer-Encoding: not allowed in HTTP/1.0";
+    else if (n_host > 1)
+        *why = "Host: given more than once";
+    else if (n_host == 0 && out->minor == 1)
+        *why = "Host: missing";
     return *why ? 400 : 0;
 }
 
@@ -252,9 +260,7 @@ static enum hg_http_chunk_state chunk_byte(struct hg_http_chunked *c, char b, si
         if (b != '\n') return HG_CHUNK_BAD;
         return c->left ? HG_CHUNK_DATA : HG_CHUNK_TRAILER;
     case HG_CHUNK_DATA_CR: return b == '\r' ? HG_CHUNK_DATA_LF : HG_CHUNK_BAD;
-    case HG_CHUNK_DATA_LF:
-        c->n_digits = 0;
-        return b == '\n' ? HG_CHUNK_SIZE : HG_CHUNK_BAD;
+    case HG_CHUNK_DATA_LF: c->n_digits = 0; return b == '\n' ? HG_CHUNK_SIZE : HG_CHUNK_BAD;
     case HG_CHUNK_TRAILER:
         if (b == '\r') return HG_CHUNK_END_LF;
         /* fall through */

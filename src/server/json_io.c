@@ -22,8 +22,10 @@ static size_t count_values(const char *p, size_t n)
     bool in_string = false;
     for (size_t i = 0; i < n; i++) {
         if (in_string) {
-            if (p[i] == '\\') i++;
-            else if (p[i] == '"') in_string = false;
+            if (p[i] == '\\')
+                i++;
+            else if (p[i] == '"')
+                in_string = false;
         } else if (p[i] == '"') {
             in_string = true;
         } else if (p[i] == ',' || p[i] == '[' || p[i] == '{') {
@@ -131,11 +133,15 @@ void hg_json_error(struct hg_buf *b, int http_status, const char *code, const ch
     hg_buf_str(b, "{\"error\":{\"message\":");
     hg_json_out_str(b, message);
     hg_buf_printf(b, ",\"type\":\"%s\",\"param\":", type);
-    if (param && *param) hg_json_out_str(b, param);
-    else hg_buf_str(b, "null");
+    if (param && *param)
+        hg_json_out_str(b, param);
+    else
+        hg_buf_str(b, "null");
     hg_buf_str(b, ",\"code\":");
-    if (code) hg_json_out_str(b, code);
-    else hg_buf_str(b, "null");
+    if (code)
+        hg_json_out_str(b, code);
+    else
+        hg_buf_str(b, "null");
     hg_buf_str(b, "}}");
 }
 

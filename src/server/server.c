@@ -18,10 +18,12 @@ void hg_reply_json(struct hg_http_req *r, int status, const char *headers, struc
 {
     static const char oom[] = "{\"error\":{\"message\":\"out of memory\",\"type\":\"server_error\","
                               "\"param\":null,\"code\":null}}";
-    char lines[256];
-    snprintf(lines, sizeof lines, CORS "%s", headers ? headers : "");
     bool ok = !body->oom;
-    hg_http_reply(r, ok ? status : 503, "application/json", lines, ok ? body->data : oom,
+    if (!ok) status = 503;
+    char lines[256];
+    snprintf(lines, sizeof lines, CORS "%s%s", headers ? headers : "",
+             status == 429 || status == 503 ? "Retry-After: 1\r\n" : "");
+    hg_http_reply(r, status, "application/json", lines, ok ? body->data : oom,
                   ok ? body->len : sizeof oom - 1);
     hg_buf_fini(body);
 }
@@ -32,15 +34,6 @@ void hg_reply_error(struct hg_http_req *r, int status, const char *code, const c
     hg_buf_init(&b);
     hg_json_error(&b, status, code, NULL, message);
     hg_reply_json(r, status, status == 401 ? "WWW-Authenticate: Bearer\r\n" : NULL, &b);
-}
-
-void hg_reply_api_error(struct hg_http_req *r, const struct hg_api_err *err)
-{
-    struct hg_buf b;
-    hg_buf_init(&b);
-    hg_json_api_error(&b, err);
-    bool retry = err->e.status == HG_EBUSY || err->e.status == HG_ECANCELED;
-    hg_reply_json(r, hg_http_status(err->e.status), retry ? "Retry-After: 1\r\n" : NULL, &b);
 }
 
 /* --------------------------------------------------------------------------------- routing -- */
@@ -76,7 +69,8 @@ static bool same_secret(const char *given, const char *key)
 {
     size_t n = strlen(key), n_given = strlen(given);
     unsigned char diff = n != n_given;
-    for (size_t i = 0; i < n; i++) diff |= (unsigned char)(key[i] ^ given[i < n_given ? i : n_given]);
+    for (size_t i = 0; i < n; i++)
+        diff |= (unsigned char)(key[i] ^ given[i < n_given ? i : n_given]);
     return diff == 0;
 }
 
@@ -108,8 +102,9 @@ static void reply_options(struct hg_http_req *r, const struct route *route)
 {
     char lines[256];
     snprintf(lines, sizeof lines,
-             CORS "Access-Control-Allow-Methods: %s, OPTIONS\r\n"
-                  "Access-Control-Allow-Headers: *, Authorization\r\nAccess-Control-Max-Age: 86400\r\n",
+             CORS
+             "Access-Control-Allow-Methods: %s, OPTIONS\r\n"
+             "Access-Control-Allow-Headers: *, Authorization\r\nAccess-Control-Max-Age: 86400\r\n",
              route ? route->method : "GET, POST");
     hg_http_reply(r, 204, NULL, lines, NULL, 0);
 }
@@ -181,6 +176,7 @@ static struct hg_http_params http_params(const struct hg_server_params *p)
         .port = p->port,
         .max_head = p->max_head ? p->max_head : 64u << 10,
         .max_body = p->max_body ? p->max_body : 64u << 20,
+        .max_bodies = 4 * (p->max_body ? p->max_body : 64u << 20),
         .max_unsent = p->max_unsent ? p->max_unsent : 8u << 20,
         .max_connections = p->max_connections > 0 ? p->max_connections : 512,
         .head_s = p->head_s > 0 ? p->head_s : 30,
@@ -208,8 +204,10 @@ enum hg_status hg_server_open(struct hg_engine *eng, const struct hg_server_para
     s->model_name = p->model_name ? p->model_name : s->info->model_name;
     s->created = (int64_t)time(NULL);
     LIST_INIT(&s->jobs);
+    STAILQ_INIT(&s->waiting);
     STAILQ_INIT(&s->ready);
     pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->work, NULL);
     struct hg_http_params hp = http_params(p);
     struct hg_http_handler handler = {.on_head = on_head,
                                       .on_request = on_request,
@@ -219,6 +217,7 @@ enum hg_status hg_server_open(struct hg_engine *eng, const struct hg_server_para
                                       .on_stop = on_stop,
                                       .ctx = s};
     enum hg_status status = hg_http_open(&hp, &handler, &s->http, err);
+    if (status == HG_OK) status = hg_jobs_open(s, err);
     if (status != HG_OK) {
         hg_server_close(s);
         return status;
@@ -257,9 +256,9 @@ void hg_server_stop(struct hg_server *s)
 void hg_server_close(struct hg_server *s)
 {
     if (!s) return;
-    hg_jobs_cancel(s);
-    hg_jobs_free(s); /* after this nobody wakes the loop */
+    hg_jobs_close(s); /* after this nobody wakes the loop */
     hg_http_close(s->http);
+    pthread_cond_destroy(&s->work);
     pthread_mutex_destroy(&s->lock);
     free(s);
 }

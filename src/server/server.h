@@ -10,9 +10,9 @@
  * POST /v1/chat/completions, /v1/completions, /tokenize, /detokenize; GET /v1/models,
  * /v1/models/ID, /health.
  *
- * One thread, the caller of hg_server_run, does all HTTP work, and parses and submits requests;
- * the engine's thread computes and wakes it when events wait. A client that leaves cancels its
- * request at once; one that does not read is dropped once max_unsent bytes wait for it. */
+ * One thread, the caller of hg_server_run, does all HTTP work; a second one parses, renders and
+ * tokenizes requests and hands them to the engine, whose thread computes. A client that leaves
+ * cancels its request at once; one that does not read is dropped once max_unsent bytes wait. */
 #ifndef HG_SERVER_SERVER_H
 #define HG_SERVER_SERVER_H
 
@@ -21,10 +21,11 @@
 struct hg_server;
 
 struct hg_server_params {
-    const char *host;       /* name or address; NULL = loopback, IPv4 and IPv6 */
-    uint16_t port;          /* 0 = any free one, see hg_server_port */
-    const char *api_key;    /* wanted as "Authorization: Bearer KEY" or "x-api-key: KEY"; NULL = none */
-    const char *model_name; /* as reported to clients; NULL = the engine's */
+    const char *host; /* name or address; NULL = loopback, IPv4 and IPv6 */
+    uint16_t port;    /* 0 = any free one, see hg_server_port */
+    const char
+        *api_key; /* wanted as "Authorization: Bearer KEY" or "x-api-key: KEY"; NULL = none */
+    const char *model_name;     /* as reported to clients; NULL = the engine's */
     int32_t default_max_tokens; /* when a request does not say; 0 = to the end of the context */
     /* Limits; 0 = the default. */
     size_t max_head;         /* 64 KiB: request line and headers */

@@ -53,8 +53,10 @@ static void delta_end(struct hg_job *j, const struct hg_event *ev, const char *f
         hg_buf_str(&j->out, "null");
     }
     hg_buf_str(&j->out, ",\"finish_reason\":");
-    if (finish) hg_json_out_str(&j->out, finish);
-    else hg_buf_str(&j->out, "null");
+    if (finish)
+        hg_json_out_str(&j->out, finish);
+    else
+        hg_buf_str(&j->out, "null");
     hg_buf_char(&j->out, '}');
     hg_job_chunk_end(j);
 }
@@ -160,8 +162,10 @@ static void chat_choice(struct hg_job *j, const struct hg_event *done)
 {
     struct hg_buf *b = &j->out;
     hg_buf_str(b, "{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":");
-    if (j->text.len == 0 && j->n_calls > 0) hg_buf_str(b, "null");
-    else hg_json_out(b, j->text.data, j->text.len);
+    if (j->text.len == 0 && j->n_calls > 0)
+        hg_buf_str(b, "null");
+    else
+        hg_json_out(b, j->text.data, j->text.len);
     hg_buf_str(b, ",\"refusal\":null");
     if (j->reasoning.len) {
         hg_buf_str(b, ",\"reasoning_content\":");
@@ -190,14 +194,19 @@ static const struct hg_dialect chat_dialect = {
     .choice = chat_choice,
 };
 
-void hg_v1_chat(struct hg_server *s, struct hg_http_req *r)
+static void chat_prepare(struct hg_job *j)
 {
     struct hg_api_request q;
     struct hg_api_err err;
-    if (hg_chat_request_parse(r->body, r->n_body, &s->limits, &q, &err) != HG_OK) {
-        hg_reply_api_error(r, &err);
+    if (hg_chat_request_parse(j->body.data, j->body.len, &j->srv->limits, &q, &err) != HG_OK) {
+        hg_job_fail(j, &err);
         return;
     }
-    hg_job_start(s, r, &q, &chat_dialect);
+    hg_job_submit(j, &q);
     hg_api_request_fini(&q);
+}
+
+void hg_v1_chat(struct hg_server *s, struct hg_http_req *r)
+{
+    hg_job_start(s, r, chat_prepare, &chat_dialect);
 }

@@ -27,7 +27,8 @@ static void json_token_name(struct hg_buf *b, const struct hg_top_logprob *t)
         return;
     }
     hg_buf_str(b, "\"bytes:");
-    for (size_t i = 0; i < n; i++) hg_buf_printf(b, "\\\\x%02x", (unsigned)(unsigned char)t->text[i]);
+    for (size_t i = 0; i < n; i++)
+        hg_buf_printf(b, "\\\\x%02x", (unsigned)(unsigned char)t->text[i]);
     hg_buf_char(b, '"');
 }
 
@@ -86,8 +87,10 @@ static void json_choice(struct hg_job *j, const char *text, size_t n, const char
     hg_buf_str(&j->out, ",\"logprobs\":");
     json_logprobs(j);
     hg_buf_str(&j->out, ",\"finish_reason\":");
-    if (finish) hg_json_out_str(&j->out, finish);
-    else hg_buf_str(&j->out, "null");
+    if (finish)
+        hg_json_out_str(&j->out, finish);
+    else
+        hg_buf_str(&j->out, "null");
     hg_buf_char(&j->out, '}');
 }
 
@@ -129,14 +132,20 @@ static const struct hg_dialect completion_dialect = {
     .choice = completion_choice,
 };
 
-void hg_v1_completions(struct hg_server *s, struct hg_http_req *r)
+static void completion_prepare(struct hg_job *j)
 {
     struct hg_api_request q;
     struct hg_api_err err;
-    if (hg_completion_request_parse(r->body, r->n_body, &s->limits, &q, &err) != HG_OK) {
-        hg_reply_api_error(r, &err);
+    if (hg_completion_request_parse(j->body.data, j->body.len, &j->srv->limits, &q, &err) !=
+        HG_OK) {
+        hg_job_fail(j, &err);
         return;
     }
-    hg_job_start(s, r, &q, &completion_dialect);
+    hg_job_submit(j, &q);
     hg_api_request_fini(&q);
+}
+
+void hg_v1_completions(struct hg_server *s, struct hg_http_req *r)
+{
+    hg_job_start(s, r, completion_prepare, &completion_dialect);
 }

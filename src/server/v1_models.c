@@ -52,11 +52,12 @@ void hg_health(struct hg_server *s, struct hg_http_req *r)
     hg_reply_json(r, s->stopping ? 503 : 200, NULL, &b);
 }
 
-static enum hg_status parse_object(struct hg_http_req *r, json_t **out, struct hg_api_err *err)
+static enum hg_status parse_object(const struct hg_buf *text, json_t **out, struct hg_api_err *err)
 {
     memset(err, 0, sizeof *err);
     size_t budget = HG_API_MAX_VALUES;
-    HG_TRY(hg_json_in(r->body, r->n_body, false, &budget, "body", out, err));
+    if (text->len == 0) return hg_api_fail(err, HG_EINVAL, "body", "empty, wanted a JSON object");
+    HG_TRY(hg_json_in(text->data, text->len, false, &budget, "body", out, err));
     if (json_is_object(*out)) return HG_OK;
     return hg_api_fail(err, HG_EINVAL, "body", "got %s, wanted an object", hg_json_kind(*out));
 }
@@ -106,31 +107,40 @@ static enum hg_status detokenize(struct hg_server *s, const json_t *body, struct
     return HG_OK;
 }
 
-static void reply_with(struct hg_server *s, struct hg_http_req *r,
-                       enum hg_status (*make)(struct hg_server *s, const json_t *body,
-                                              struct hg_buf *b, struct hg_api_err *err))
+static void prepare_with(struct hg_job *j,
+                         enum hg_status (*make)(struct hg_server *s, const json_t *body,
+                                                struct hg_buf *b, struct hg_api_err *err))
 {
     json_t *body = NULL;
     struct hg_api_err err;
     struct hg_buf b;
     hg_buf_init(&b);
-    enum hg_status status = parse_object(r, &body, &err);
-    if (status == HG_OK) status = make(s, body, &b, &err);
+    enum hg_status status = parse_object(&j->body, &body, &err);
+    if (status == HG_OK) status = make(j->srv, body, &b, &err);
     json_decref(body);
-    if (status == HG_OK) {
-        hg_reply_json(r, 200, NULL, &b);
-        return;
-    }
+    if (status == HG_OK)
+        hg_job_reply(j, &b);
+    else
+        hg_job_fail(j, &err);
     hg_buf_fini(&b);
-    hg_reply_api_error(r, &err);
+}
+
+static void tokenize_prepare(struct hg_job *j)
+{
+    prepare_with(j, tokenize);
+}
+
+static void detokenize_prepare(struct hg_job *j)
+{
+    prepare_with(j, detokenize);
 }
 
 void hg_tokenize_text(struct hg_server *s, struct hg_http_req *r)
 {
-    reply_with(s, r, tokenize);
+    hg_job_start(s, r, tokenize_prepare, NULL);
 }
 
 void hg_detokenize_ids(struct hg_server *s, struct hg_http_req *r)
 {
-    reply_with(s, r, detokenize);
+    hg_job_start(s, r, detokenize_prepare, NULL);
 }

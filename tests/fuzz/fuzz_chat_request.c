@@ -18,14 +18,16 @@ static void check_messages(const json_t *messages)
     size_t i, k;
     const json_t *m, *call;
     require(json_array_size(messages) > 0);
-    json_array_foreach(messages, i, m) {
+    json_array_foreach(messages, i, m)
+    {
         const char *role = json_string_value(json_object_get(m, "role"));
         require(role != NULL);
         if (strcmp(role, "assistant") != 0) {
             require(json_is_string(json_object_get(m, "content")));
             continue;
         }
-        json_array_foreach(json_object_get(m, "tool_calls"), k, call) {
+        json_array_foreach(json_object_get(m, "tool_calls"), k, call)
+        {
             const json_t *function = json_object_get(call, "function");
             require(json_is_string(json_object_get(function, "name")));
             require(json_is_object(json_object_get(function, "arguments")));
@@ -69,9 +71,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct hg_api_request q;
     struct hg_api_err err;
     const char *text = (const char *)data + 1;
-    enum hg_status s = data[0] & 1
-                           ? hg_completion_request_parse(text, size - 1, &limits, &q, &err)
-                           : hg_chat_request_parse(text, size - 1, &limits, &q, &err);
+    enum hg_status s = data[0] & 1 ? hg_completion_request_parse(text, size - 1, &limits, &q, &err)
+                                   : hg_chat_request_parse(text, size - 1, &limits, &q, &err);
     if (s == HG_OK) {
         check_accepted(&q, limits.n_vocab);
         hg_api_request_fini(&q);

@@ -96,8 +96,8 @@ void fix_open(struct fix_model *t, const struct hg_config *c, enum hg_format for
     if (hg_weights_dummy(&w, c, format, seed, t->be, NULL, NULL, &err))
         fail_msg("%s: %s", t->about, err.text);
     for (int32_t i = 0; i < c->n_layers; i++) { /* read with FP8 KV only */
-        w.layer[i].k_scale = 0.01f + (float)hg_rng_f64(&rng);
-        w.layer[i].v_scale = 0.01f + (float)hg_rng_f64(&rng);
+        w.layer[i].k_scale = 0.05f + (float)hg_rng_f64(&rng);
+        w.layer[i].v_scale = 0.05f + (float)hg_rng_f64(&rng);
     }
     if (hg_model_create(c, &w, t->be, &mp, &t->m, &err)) fail_msg("%s: %s", t->about, err.text);
     t->exact = strcmp(t->be->name, "ref:chunked") != 0;
@@ -241,15 +241,10 @@ uint8_t *fix_pages(struct fix_model *t, const struct fix_seq *s, size_t *n)
 {
     int32_t whole = s->s.n_past / HG_PAGE_TOKENS;
     *n = (size_t)whole * t->m->page_bytes;
-    uint8_t *out = malloc(*n + 1), *to = out;
+    uint8_t *out = malloc(*n + 1);
     assert_non_null(out);
-    for (int32_t i = 0; i < t->m->cfg.n_layers; i++) {
-        const struct hg_kv_layer *kv = &t->m->mem[i].kv;
-        if (t->m->w.layer[i].kind != HG_LAYER_ATTN) continue;
-        for (int32_t p = 0; p < whole; p++, to += kv->page_bytes)
-            t->be->ops->download(t->be, to, kv->pool + (size_t)s->pages[p] * kv->page_bytes,
-                                 kv->page_bytes);
-    }
+    for (int32_t p = 0; p < whole; p++)
+        hg_page_read(t->m, s->pages[p], out + (size_t)p * t->m->page_bytes);
     t->be->ops->sync(t->be);
     return out;
 }

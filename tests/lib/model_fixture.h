@@ -83,7 +83,7 @@ void fix_commit(struct fix_model *t, struct fix_seq *s, int32_t leaf);
 /* Recurrent state and conv window of every layer of a slot, as fp32; malloc'd [fix_state_n]. */
 size_t fix_state_n(const struct fix_model *t);
 float *fix_state(struct fix_model *t, int32_t slot);
-/* The complete pages of a sequence, layer by layer; malloc'd. */
+/* The complete pages of a sequence, one after the other; malloc'd. */
 uint8_t *fix_pages(struct fix_model *t, const struct fix_seq *s, size_t *n);
 
 /* |a - b| / |b|, Euclidean; infinite when a or b is not finite. */

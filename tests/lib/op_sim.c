@@ -72,8 +72,8 @@ void sim_open(struct sim *s, struct hg_backend *be, const struct sim_dims *d)
     *s = (struct sim){.be = be, .d = *d};
     s->conv_dim = 2 * g->n_k_heads * g->d_k + g->n_v_heads * g->d_v;
     must(hg_plan_create(SIM_ROWS, SIM_SEQS, &s->plan, &err), &err);
-    s->kv = (struct hg_kv_layer){.page_bytes = be->ops->kv_page_bytes(be, d->kv, d->n_kv_heads,
-                                                                      d->d_head),
+    s->kv = (struct hg_kv_layer){.page_bytes =
+                                     be->ops->kv_page_bytes(be, d->kv, d->n_kv_heads, d->d_head),
                                  .dtype = d->kv,
                                  .n_kv_heads = d->n_kv_heads,
                                  .d_head = d->d_head,
@@ -122,10 +122,30 @@ void sim_open(struct sim *s, struct hg_backend *be, const struct sim_dims *d)
 
 void sim_close(struct sim *s)
 {
-    float *all[] = {(float *)s->kv.pool, s->state.s, s->state.conv, s->q_norm, s->k_norm,
-                    s->conv_w, s->neg_a, s->dt_bias, s->norm_w, s->qg, s->k, s->v, s->q, s->attn,
-                    s->mixed, s->c, s->a, s->b, s->z, s->gdn, s->stash.k, s->stash.v,
-                    s->stash.alpha, s->stash.beta};
+    float *all[] = {(float *)s->kv.pool,
+                    s->state.s,
+                    s->state.conv,
+                    s->q_norm,
+                    s->k_norm,
+                    s->conv_w,
+                    s->neg_a,
+                    s->dt_bias,
+                    s->norm_w,
+                    s->qg,
+                    s->k,
+                    s->v,
+                    s->q,
+                    s->attn,
+                    s->mixed,
+                    s->c,
+                    s->a,
+                    s->b,
+                    s->z,
+                    s->gdn,
+                    s->stash.k,
+                    s->stash.v,
+                    s->stash.alpha,
+                    s->stash.beta};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) s->be->ops->free(s->be, all[i]);
     hg_plan_free(s->plan);
 }
@@ -182,17 +202,40 @@ void sim_run(struct sim *s, enum hg_step_kind kind)
     inputs(s);
     must(hg_plan_build(s->plan, kind, rows, s->n_rows, in, n_in, 1 << 30, &err), &err);
     must(s->be->ops->plan(s->be, s->plan, &err), &err);
-    s->be->ops->attn_in(s->be, &(struct hg_attn_in_args){.plan = s->plan, .qg = s->qg, .k = s->k,
-        .v = s->v, .q_norm = s->q_norm, .k_norm = s->k_norm, .eps = 1e-6f,
-        .n_heads = s->d.n_heads, .d_rope = s->d.d_rope, .rope_theta = 1e6f, .kv = &s->kv,
-        .q = s->q});
-    s->be->ops->attn(s->be, &(struct hg_attn_args){.plan = s->plan, .q = s->q, .qg = s->qg,
-        .kv = &s->kv, .n_heads = s->d.n_heads, .out = s->attn});
-    s->be->ops->gdn_conv(s->be, &(struct hg_gdn_conv_args){.plan = s->plan, .mixed = s->mixed,
-        .w = s->conv_w, .state = &s->state, .c = s->c});
-    s->be->ops->gdn(s->be, &(struct hg_gdn_args){.plan = s->plan, .c = s->c, .a = s->a, .b = s->b,
-        .z = s->z, .neg_a = s->neg_a, .dt_bias = s->dt_bias, .norm_w = s->norm_w, .eps = 1e-6f,
-        .state = &s->state, .stash = &s->stash, .out = s->gdn});
+    s->be->ops->attn_in(s->be, &(struct hg_attn_in_args){.plan = s->plan,
+                                                         .qg = s->qg,
+                                                         .k = s->k,
+                                                         .v = s->v,
+                                                         .q_norm = s->q_norm,
+                                                         .k_norm = s->k_norm,
+                                                         .eps = 1e-6f,
+                                                         .n_heads = s->d.n_heads,
+                                                         .d_rope = s->d.d_rope,
+                                                         .rope_theta = 1e6f,
+                                                         .kv = &s->kv,
+                                                         .q = s->q});
+    s->be->ops->attn(s->be, &(struct hg_attn_args){.plan = s->plan,
+                                                   .q = s->q,
+                                                   .qg = s->qg,
+                                                   .kv = &s->kv,
+                                                   .n_heads = s->d.n_heads,
+                                                   .out = s->attn});
+    s->be->ops->gdn_conv(
+        s->be,
+        &(struct hg_gdn_conv_args){
+            .plan = s->plan, .mixed = s->mixed, .w = s->conv_w, .state = &s->state, .c = s->c});
+    s->be->ops->gdn(s->be, &(struct hg_gdn_args){.plan = s->plan,
+                                                 .c = s->c,
+                                                 .a = s->a,
+                                                 .b = s->b,
+                                                 .z = s->z,
+                                                 .neg_a = s->neg_a,
+                                                 .dt_bias = s->dt_bias,
+                                                 .norm_w = s->norm_w,
+                                                 .eps = 1e-6f,
+                                                 .state = &s->state,
+                                                 .stash = &s->stash,
+                                                 .out = s->gdn});
     s->be->ops->sync(s->be);
     if (kind == HG_EXTEND)
         for (int32_t r = 0; r < s->n_rows; r++) s->n_past[s->rows[r].seq]++;

@@ -9,9 +9,9 @@
 #include "base/buf.h"
 
 struct raw_reply {
-    int status;          /* 0 = the connection ended or was silent for too long */
-    struct hg_buf head;  /* status line and headers */
-    struct hg_buf body;  /* decoded */
+    int status;         /* 0 = the connection ended or was silent for too long */
+    struct hg_buf head; /* status line and headers */
+    struct hg_buf body; /* decoded */
     int n_chunks;
     bool chunked;
 };

@@ -197,14 +197,13 @@ static void test_reasoning(void **state)
     static const struct {
         const char *fields;
         enum hg_reasoning wanted;
-    } cases[] = {
-        {"\"reasoning_effort\":\"none\"", HG_REASONING_OFF},
-        {"\"reasoning_effort\":\"high\"", HG_REASONING_AUTO},
-        {"\"enable_thinking\":true", HG_REASONING_ON},
-        {"\"chat_template_kwargs\":{\"enable_thinking\":false}", HG_REASONING_OFF},
-        {"\"chat_template_kwargs\":{\"a\":1}", HG_REASONING_AUTO},
-        {"\"enable_thinking\":true,\"chat_template_kwargs\":{\"enable_thinking\":false}",
-         HG_REASONING_OFF}};
+    } cases[] = {{"\"reasoning_effort\":\"none\"", HG_REASONING_OFF},
+                 {"\"reasoning_effort\":\"high\"", HG_REASONING_AUTO},
+                 {"\"enable_thinking\":true", HG_REASONING_ON},
+                 {"\"chat_template_kwargs\":{\"enable_thinking\":false}", HG_REASONING_OFF},
+                 {"\"chat_template_kwargs\":{\"a\":1}", HG_REASONING_AUTO},
+                 {"\"enable_thinking\":true,\"chat_template_kwargs\":{\"enable_thinking\":false}",
+                  HG_REASONING_OFF}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         good(cases[i].fields);
         assert_int_equal(q.rp.reasoning, cases[i].wanted);
@@ -283,22 +282,24 @@ static void test_messages(void **state)
                    "{\"type\":\"text\",\"text\":\"b\"}]},{\"role\":\"user\",\"content\":[]}]",
                    "[{\"role\":\"user\",\"content\":\"ab\"},{\"role\":\"user\",\"content\":\"\"}]");
     /* The shape of the MLPerf client's history: no content key, arguments in a string. */
-    check_messages("[" USER ",{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"functions.bash:0\","
-                   "\"type\":\"function\",\"function\":{\"name\":\"bash\",\"arguments\":"
-                   "\"{\\\"command\\\": \\\"ls\\\", \\\"n\\\": 5.0}\"}}],\"reasoning_content\":\"r\"},"
-                   "{\"role\":\"tool\",\"content\":\"t\",\"tool_call_id\":\"functions.bash:0\"}]",
-                   "[" USER ",{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"functions.bash:0\","
-                   "\"type\":\"function\",\"function\":{\"name\":\"bash\",\"arguments\":"
-                   "{\"command\":\"ls\",\"n\":5.0}}}],\"reasoning_content\":\"r\"},"
-                   "{\"role\":\"tool\",\"content\":\"t\",\"tool_call_id\":\"functions.bash:0\"}]");
-    check_messages("[{\"role\":\"assistant\",\"content\":null,\"reasoning\":\"r\",\"tool_calls\":"
-                   "[{\"function\":{\"name\":\"f\",\"arguments\":{\"a\":1}}},"
-                   "{\"function\":{\"name\":\"f\",\"arguments\":\" \"}},"
-                   "{\"function\":{\"name\":\"f\"}}]}]",
-                   "[{\"role\":\"assistant\",\"content\":null,\"reasoning\":\"r\",\"tool_calls\":"
-                   "[{\"function\":{\"name\":\"f\",\"arguments\":{\"a\":1}}},"
-                   "{\"function\":{\"name\":\"f\",\"arguments\":{}}},"
-                   "{\"function\":{\"name\":\"f\",\"arguments\":{}}}],\"reasoning_content\":\"r\"}]");
+    check_messages(
+        "[" USER ",{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"functions.bash:0\","
+        "\"type\":\"function\",\"function\":{\"name\":\"bash\",\"arguments\":"
+        "\"{\\\"command\\\": \\\"ls\\\", \\\"n\\\": 5.0}\"}}],\"reasoning_content\":\"r\"},"
+        "{\"role\":\"tool\",\"content\":\"t\",\"tool_call_id\":\"functions.bash:0\"}]",
+        "[" USER ",{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"functions.bash:0\","
+        "\"type\":\"function\",\"function\":{\"name\":\"bash\",\"arguments\":"
+        "{\"command\":\"ls\",\"n\":5.0}}}],\"reasoning_content\":\"r\"},"
+        "{\"role\":\"tool\",\"content\":\"t\",\"tool_call_id\":\"functions.bash:0\"}]");
+    check_messages(
+        "[{\"role\":\"assistant\",\"content\":null,\"reasoning\":\"r\",\"tool_calls\":"
+        "[{\"function\":{\"name\":\"f\",\"arguments\":{\"a\":1}}},"
+        "{\"function\":{\"name\":\"f\",\"arguments\":\" \"}},"
+        "{\"function\":{\"name\":\"f\"}}]}]",
+        "[{\"role\":\"assistant\",\"content\":null,\"reasoning\":\"r\",\"tool_calls\":"
+        "[{\"function\":{\"name\":\"f\",\"arguments\":{\"a\":1}}},"
+        "{\"function\":{\"name\":\"f\",\"arguments\":{}}},"
+        "{\"function\":{\"name\":\"f\",\"arguments\":{}}}],\"reasoning_content\":\"r\"}]");
     /* A model may write integers of any length; its call must not make the history unusable. */
     check_messages("[{\"role\":\"assistant\",\"tool_calls\":[{\"function\":{\"name\":\"f\","
                    "\"arguments\":\"{\\\"n\\\":100000000000000000000}\"}}]}]",
@@ -332,8 +333,8 @@ static void test_bad_messages(void **state)
                  "messages[0].tool_calls[0].function");
     bad_messages("[{\"role\":\"assistant\",\"tool_calls\":[{\"function\":{\"name\":5}}]}]",
                  HG_EINVAL, "messages[0].tool_calls[0].function.name");
-    static const char *const arguments[] = {"\"x\"",  "\"{\"", "\"[]\"",        "\"5\"", "5",
-                                            "[]",     "\"null\"", "\"{} {}\"", "true"};
+    static const char *const arguments[] = {"\"x\"", "\"{\"",    "\"[]\"",    "\"5\"", "5",
+                                            "[]",    "\"null\"", "\"{} {}\"", "true"};
     for (size_t i = 0; i < sizeof arguments / sizeof *arguments; i++) {
         char text[256];
         snprintf(text, sizeof text,
@@ -359,7 +360,8 @@ static void test_bad_messages(void **state)
 static void test_completion(void **state)
 {
     (void)state;
-    assert_int_equal(parse_completion("{\"prompt\":\"a\\u0000b\",\"logprobs\":0,\"best_of\":1}"), HG_OK);
+    assert_int_equal(parse_completion("{\"prompt\":\"a\\u0000b\",\"logprobs\":0,\"best_of\":1}"),
+                     HG_OK);
     assert_int_equal(q.rp.n_prompt, 3);
     assert_int_equal(q.rp.n_logprobs, 0);
     hg_api_request_fini(&q);
@@ -391,11 +393,11 @@ static void test_completion(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),     cmocka_unit_test(test_sampling),
+        cmocka_unit_test(test_defaults),      cmocka_unit_test(test_sampling),
         cmocka_unit_test(test_stop_and_bias), cmocka_unit_test(test_stream_and_logprobs),
-        cmocka_unit_test(test_reasoning),    cmocka_unit_test(test_unsupported),
-        cmocka_unit_test(test_tools),        cmocka_unit_test(test_messages),
-        cmocka_unit_test(test_bad_messages), cmocka_unit_test(test_completion),
+        cmocka_unit_test(test_reasoning),     cmocka_unit_test(test_unsupported),
+        cmocka_unit_test(test_tools),         cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_bad_messages),  cmocka_unit_test(test_completion),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

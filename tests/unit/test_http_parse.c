@@ -28,8 +28,10 @@ static int parse(const char *text)
 static void test_head(void **state)
 {
     (void)state;
-    assert_int_equal(parse("POST /v1/a%2fb%20c?x=/y HTTP/1.1\r\nHost: h:1\r\nX-Session-ID: \t a b \t\r\n"
-                           "content-LENGTH: 007\r\nEmpty:\r\nExpect: 100-Continue\r\n\r\n"), 0);
+    assert_int_equal(
+        parse("POST /v1/a%2fb%20c?x=/y HTTP/1.1\r\nHost: h:1\r\nX-Session-ID: \t a b \t\r\n"
+              "content-LENGTH: 007\r\nEmpty:\r\nExpect: 100-Continue\r\n\r\n"),
+        0);
     assert_string_equal(head.method, "POST");
     assert_string_equal(head.path, "/v1/a/b c");
     assert_int_equal(head.content_length, 7);
@@ -122,8 +124,10 @@ static void test_chunked_random(void **state)
 static void test_chunked_bounds(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"\r\n", "g", "1\n", "1\r\nab", "1\r\na\rb", "-1\r\n", " 1\r\n",
-                                      "0x1\r\n", "0\r\n\n", "0000000000000000\r\n", "0\r\na\n"};
+    static const char *const bad[] = {
+        "\r\n",    "g",      "1\n",     "1\r\nab", "1\r\na\rb",
+        "-1\r\n",  " 1\r\n", "0x1\r\n", "0\r\n\n", "0000000000000000\r\n",
+        "0\r\na\n"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct hg_http_chunked c = {0};
         struct hg_buf out;

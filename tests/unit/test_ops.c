@@ -179,7 +179,10 @@ static void compare_step(struct sim *cpu, struct sim *ref, const char *what)
     snprintf(text, sizeof text, "%s attn d_head %d heads %d/%d kv %d, %s", cpu->be->name,
              cpu->d.d_head, cpu->d.n_heads, cpu->d.n_kv_heads, (int)cpu->d.kv, what);
     /* a last-bit difference before rounding to FP8 or BF16 moves an element by one step */
-    check(text, cpu->attn, ref->attn, n * sim_attn_width(cpu), f32 ? 1e-10 : fp8 ? 1e-4 : 1e-5,
+    check(text, cpu->attn, ref->attn, n * sim_attn_width(cpu),
+          f32   ? 1e-10
+          : fp8 ? 1e-4
+                : 1e-5,
           f32 ? 2e-5 : 5e-2);
     snprintf(text, sizeof text, "%s gdn heads %d/%d d %d x %d, %s", cpu->be->name,
              cpu->d.gdn.n_v_heads, cpu->d.gdn.n_k_heads, cpu->d.gdn.d_k, cpu->d.gdn.d_v, what);

@@ -64,13 +64,14 @@ static void gemm_bits(struct hg_backend *be, struct hg_backend *one, enum hg_for
           *y = malloc((size_t)(ROWS * n) * sizeof *x);
     for (int32_t i = 0; i < ROWS * k; i++) x[i] = hg_rng_normal(&rng);
     for (int32_t r = 0; r < ROWS; r++) /* row by row, one thread */
-        one->ops->gemm(one, &(struct hg_gemm_args){
-            .x = x + (size_t)r * k, .n_rows = 1, .n_parts = 1,
-            .part = {{&m1, y1 + (size_t)r * n, false}}});
+        one->ops->gemm(one, &(struct hg_gemm_args){.x = x + (size_t)r * k,
+                                                   .n_rows = 1,
+                                                   .n_parts = 1,
+                                                   .part = {{&m1, y1 + (size_t)r * n, false}}});
     static const int32_t counts[] = {2, 3, 4, 5, 6, 7, 8, 11, 12, 17, 64, ROWS};
     for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
-        be->ops->gemm(be, &(struct hg_gemm_args){.x = x, .n_rows = counts[c], .n_parts = 1,
-                                                 .part = {{&m, y, false}}});
+        be->ops->gemm(be, &(struct hg_gemm_args){
+                              .x = x, .n_rows = counts[c], .n_parts = 1, .part = {{&m, y, false}}});
         same("gemm rows", counts[c], y, y1, (size_t)counts[c] * (size_t)n);
     }
     be->ops->matrix_free(be, &m);
@@ -121,8 +122,7 @@ static void same_row(struct sim *s, const struct truth *t, const char *what, int
     same(text, pos, sim_attn_row(s, row), t->attn + (size_t)pos * sim_attn_width(s),
          sim_attn_width(s));
     snprintf(text, sizeof text, "%s gdn, %s, position", s->be->name, what);
-    same(text, pos, sim_gdn_row(s, row), t->gdn + (size_t)pos * sim_gdn_width(s),
-         sim_gdn_width(s));
+    same(text, pos, sim_gdn_row(s, row), t->gdn + (size_t)pos * sim_gdn_width(s), sim_gdn_width(s));
 }
 
 static void same_state(struct sim *s, const struct truth *t, const char *what)

@@ -126,10 +126,8 @@ static void test_create_free(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_task_once),
-        cmocka_unit_test(test_back_to_back),
-        cmocka_unit_test(test_sleeping_workers),
-        cmocka_unit_test(test_sleeping_caller),
+        cmocka_unit_test(test_every_task_once),  cmocka_unit_test(test_back_to_back),
+        cmocka_unit_test(test_sleeping_workers), cmocka_unit_test(test_sleeping_caller),
         cmocka_unit_test(test_create_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -72,22 +72,25 @@ static void mask(struct hg_buf *b)
     }
 }
 
-#define HEAD  "data: {\"id\":\"chatcmpl-\",\"object\":\"chat.completion.chunk\",\"created\":,\"model\":\"m\\\"x\",\"choices\":["
+#define HEAD                                                                                       \
+    "data: "                                                                                       \
+    "{\"id\":\"chatcmpl-\",\"object\":\"chat.completion.chunk\",\"created\":,\"model\":"           \
+    "\"m\\\"x\",\"choices\":["
 #define DELTA HEAD "{\"index\":0,\"delta\":{"
 #define TAIL  "},\"logprobs\":null,\"finish_reason\":null}]}\n\n"
 
 static void test_stream_bytes(void **state)
 {
     (void)state;
-    static const char wanted[] =
-        DELTA "\"role\":\"assistant\",\"content\":\"\"" TAIL
-        DELTA "\"reasoning_content\":\"hm\\n\"" TAIL
-        DELTA "\"content\":\"H\xc3\xa9\\\"llo\"" TAIL
-        DELTA "\"tool_calls\":[{\"index\":0,\"id\":\"call_x\",\"type\":\"function\",\"function\":{\"name\":\"bash\",\"arguments\":\"\"}}]" TAIL
-        DELTA "\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":\"{\\\"a\"}}]" TAIL
-        DELTA "\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":\"\\\":1\"}}]" TAIL
-        DELTA "\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":\"}\"}}]" TAIL
-        HEAD "{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":\"tool_calls\"}]}\n\n"
+    static const char wanted[] = DELTA
+        "\"role\":\"assistant\",\"content\":\"\"" TAIL DELTA
+        "\"reasoning_content\":\"hm\\n\"" TAIL DELTA "\"content\":\"H\xc3\xa9\\\"llo\"" TAIL DELTA
+        "\"tool_calls\":[{\"index\":0,\"id\":\"call_x\",\"type\":\"function\",\"function\":{"
+        "\"name\":\"bash\",\"arguments\":\"\"}}]" TAIL DELTA
+        "\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":\"{\\\"a\"}}]" TAIL DELTA
+        "\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":\"\\\":1\"}}]" TAIL DELTA
+        "\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":\"}\"}}]" TAIL HEAD
+        "{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":\"tool_calls\"}]}\n\n"
         "data: [DONE]\n\n";
     struct raw_reply r;
     const char *script = "think:hm\\n|text:H\xc3\xa9\\\"llo|call:bash:{\\\"a\\\":1}";
@@ -119,12 +122,13 @@ static void test_stream_usage_and_empty_answer(void **state)
     raw_reply_fini(&r);
 }
 
-/* What is ready at once goes out at once: events that come apart in time are chunks of their own. */
+/* What is ready goes out: events that come apart in time are writes of their own. */
 static void test_stream_is_flushed_and_coalesced(void **state)
 {
     (void)state;
     int fd = raw_connect(fix.port);
-    raw_request(fd, "POST", CHAT, "", chat_body("text:a|sleep:150|text:b|text:c|text:d", "\"stream\":true,"));
+    raw_request(fd, "POST", CHAT, "",
+                chat_body("text:a|sleep:150|text:b|text:c|text:d", "\"stream\":true,"));
     char block[4096];
     ssize_t n = recv(fd, block, sizeof block - 1, 0);
     assert_true(n > 0);
@@ -143,7 +147,8 @@ static void test_whole_reply(void **state)
     assert_string_equal(json_string_value(json_path(v, "model", NULL)), "m\"x");
     json_t *c = json_path(v, "choices", "0", NULL);
     assert_string_equal(json_string_value(json_path(c, "message", "content", NULL)), "AB");
-    assert_string_equal(json_string_value(json_path(c, "message", "reasoning_content", NULL)), "why");
+    assert_string_equal(json_string_value(json_path(c, "message", "reasoning_content", NULL)),
+                        "why");
     assert_string_equal(json_string_value(json_path(c, "finish_reason", NULL)), "tool_calls");
     json_t *call = json_path(c, "message", "tool_calls", "1", NULL);
     assert_string_equal(json_string_value(json_path(call, "function", "name", NULL)), "g");
@@ -182,11 +187,15 @@ static void test_logprobs(void **state)
     assert_int_equal(json_array_size(json_path(v, "choices", "0", "logprobs", "content", NULL)), 2);
     json_decref(v);
     struct raw_reply r;
-    assert_int_equal(ask("POST", CHAT, "", chat_body("lp:x|lastlp", "\"logprobs\":true,\"stream\":true,"), &r), 200);
-    assert_non_null(strstr(r.body.data, "\"delta\":{},\"logprobs\":{\"content\":[{\"token\":\"\","));
+    assert_int_equal(
+        ask("POST", CHAT, "", chat_body("lp:x|lastlp", "\"logprobs\":true,\"stream\":true,"), &r),
+        200);
+    assert_non_null(
+        strstr(r.body.data, "\"delta\":{},\"logprobs\":{\"content\":[{\"token\":\"\","));
     raw_reply_fini(&r);
-    assert_int_equal(ask("POST", "/v1/completions", "",
-                         "{\"prompt\":\"lp:\xc3\xa9x|lp:y\",\"logprobs\":2}", &r), 200);
+    assert_int_equal(
+        ask("POST", "/v1/completions", "", "{\"prompt\":\"lp:\xc3\xa9x|lp:y\",\"logprobs\":2}", &r),
+        200);
     v = reply_json(&r);
     json_t *lp = json_path(v, "choices", "0", "logprobs", NULL);
     assert_int_equal(json_array_size(json_path(lp, "tokens", NULL)), 2);
@@ -200,13 +209,16 @@ static void test_completions(void **state)
 {
     (void)state;
     struct raw_reply r;
-    assert_int_equal(ask("POST", "/v1/completions", "",
-                         "{\"prompt\":[\"text:a|text:b\"],\"stream\":true}", &r), 200);
-    assert_non_null(strstr(r.body.data, "\"choices\":[{\"index\":0,\"text\":\"a\",\"logprobs\":null,"
-                                        "\"finish_reason\":null}]}\n\n"));
+    assert_int_equal(
+        ask("POST", "/v1/completions", "", "{\"prompt\":[\"text:a|text:b\"],\"stream\":true}", &r),
+        200);
+    assert_non_null(strstr(r.body.data,
+                           "\"choices\":[{\"index\":0,\"text\":\"a\",\"logprobs\":null,"
+                           "\"finish_reason\":null}]}\n\n"));
     assert_non_null(strstr(r.body.data, "\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"));
     raw_reply_fini(&r);
-    assert_int_equal(ask("POST", "/v1/completions", "", "{\"prompt\":[5,6,7],\"echo\":false}", &r), 200);
+    assert_int_equal(ask("POST", "/v1/completions", "", "{\"prompt\":[5,6,7],\"echo\":false}", &r),
+                     200);
     assert_int_equal(fake.rp.n_prompt_ids, 3);
     assert_int_equal(fake.ids[2], 7);
     json_t *v = reply_json(&r);
@@ -232,10 +244,12 @@ static void test_small_endpoints(void **state)
     assert_int_equal(ask("GET", "/health", "", NULL, &r), 200);
     assert_string_equal(r.body.data, "{\"status\":\"ok\",\"running\":0,\"waiting\":0}");
     raw_reply_fini(&r);
-    assert_int_equal(ask("POST", "/tokenize", "", "{\"content\":\"ab\",\"add_special\":true}", &r), 200);
+    assert_int_equal(ask("POST", "/tokenize", "", "{\"content\":\"ab\",\"add_special\":true}", &r),
+                     200);
     assert_string_equal(r.body.data, "{\"tokens\":[97,98,999],\"count\":3}");
     raw_reply_fini(&r);
-    assert_int_equal(ask("POST", "/tokenize", "", "{\"prompt\":\"a\",\"parse_special\":false}", &r), 200);
+    assert_int_equal(ask("POST", "/tokenize", "", "{\"prompt\":\"a\",\"parse_special\":false}", &r),
+                     200);
     assert_string_equal(r.body.data, "{\"tokens\":[97],\"count\":1}");
     raw_reply_fini(&r);
     assert_int_equal(ask("POST", "/detokenize", "", "{\"tokens\":[72,105,34]}", &r), 200);
@@ -280,15 +294,18 @@ static void test_what_the_engine_gets(void **state)
 {
     (void)state;
     struct raw_reply r;
-    assert_int_equal(ask("POST", CHAT, "X-Session-ID: conv-1\r\n", chat_body("text:x", ""), &r), 200);
+    assert_int_equal(ask("POST", CHAT, "X-Session-ID: conv-1\r\n", chat_body("text:x", ""), &r),
+                     200);
     raw_reply_fini(&r);
     assert_string_equal(fake.session_id, "conv-1");
     assert_true(fake.rp.sampling.temperature > 0.69f && fake.rp.sampling.top_k == 20);
     assert_int_equal(fake.rp.max_tokens, 0);
     assert_int_equal(fake.rp.reasoning, HG_REASONING_AUTO);
     assert_false(fake.rp.sampling.has_seed);
-    json_decref(chat("text:x", "\"temperature\":0.0,\"max_completion_tokens\":1024,\"stream\":false,"
-                     "\"seed\":42,\"chat_template_kwargs\":{\"enable_thinking\":true,\"k\":1},", 200));
+    json_decref(chat("text:x",
+                     "\"temperature\":0.0,\"max_completion_tokens\":1024,\"stream\":false,"
+                     "\"seed\":42,\"chat_template_kwargs\":{\"enable_thinking\":true,\"k\":1},",
+                     200));
     assert_true(fake.rp.sampling.temperature == 0);
     assert_int_equal(fake.rp.max_tokens, 1024);
     assert_int_equal(fake.rp.sampling.seed, 42);
@@ -300,8 +317,10 @@ static void check_error(const char *script, const char *more, int status, const 
 {
     json_t *v = chat(script, more, status);
     const char *got = json_string_value(json_path(v, "error", "code", NULL));
-    if (code) assert_string_equal(got, code);
-    else assert_null(got);
+    if (code)
+        assert_string_equal(got, code);
+    else
+        assert_null(got);
     assert_true(json_is_string(json_path(v, "error", "message", NULL)));
     json_decref(v);
 }
@@ -322,8 +341,9 @@ static void test_engine_errors(void **state)
     assert_string_equal(raw_header(&r, "Retry-After", v, sizeof v), "1");
     raw_reply_fini(&r);
     /* An error after the stream began is an event of its own; then the message ends. */
-    assert_int_equal(ask("POST", CHAT, "", chat_body("text:a|sleep:20|error:EINTERNAL", "\"stream\":true,"), &r),
-                     200);
+    assert_int_equal(
+        ask("POST", CHAT, "", chat_body("text:a|sleep:20|error:EINTERNAL", "\"stream\":true,"), &r),
+        200);
     const char *last = strstr(r.body.data, "data: {\"error\":{\"message\":\"scripted EINTERNAL\"");
     assert_non_null(last);
     assert_null(strstr(r.body.data, "[DONE]"));
@@ -339,8 +359,16 @@ static void test_bad_bodies(void **state)
     hg_buf_init(&deep);
     hg_buf_str(&deep, "{\"messages\":");
     for (int i = 0; i < 100000; i++) hg_buf_char(&deep, '[');
-    const char *bodies[] = {"",    "{",    "[]",  "null", "{\"messages\":\"\xff\"}", "{} x", "\xef\xbb\xbf{}",
-                            "nul", "{\"messages\":[]}", deep.data};
+    const char *bodies[] = {"",
+                            "{",
+                            "[]",
+                            "null",
+                            "{\"messages\":\"\xff\"}",
+                            "{} x",
+                            "\xef\xbb\xbf{}",
+                            "nul",
+                            "{\"messages\":[]}",
+                            deep.data};
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
         assert_int_equal(ask("POST", CHAT, "", bodies[i], &r), 400);
         json_decref(reply_json(&r));

@@ -37,8 +37,7 @@ const char *hg_cpu_isa(int32_t i)
     return NULL;
 }
 
-static enum hg_status find_isa(const char *name, const struct cpu_kernels **out,
-                               struct hg_err *err)
+static enum hg_status find_isa(const char *name, const struct cpu_kernels **out, struct hg_err *err)
 {
     for (size_t j = 0; j < N_ISAS; j++) {
         if (name && strcmp(name, isas[j].k->isa)) continue;

@@ -40,7 +40,7 @@ struct cpu_kernels {
     void (*gdn_commit)(struct cpu *c, const struct hg_gdn_commit_args *a);
     void (*kv_move)(struct cpu *c, const struct hg_kv_move_args *a);
     void (*gather)(struct cpu *c, const struct hg_gather_args *a);
-    /* "nvfp4 16x16 avx2; ..." by op name, NULL for an unknown op. */
+    /* "recurrent, 32 columns in L1 avx2" by op name, NULL for an unknown op. */
     const char *(*variant)(const char *op);
 };
 extern const struct cpu_kernels hg_cpu_table__portable;
@@ -69,8 +69,8 @@ struct cpu {
     float rope_freq[CPU_MAX_D_HEAD / 2];
 
     /* Per-row scalars of a gdn call. */
-    float *gdn_gate; /* [max_rows][CPU_MAX_V_HEADS][2]: alpha, beta */
-    float *gdn_norm; /* [max_rows][CPU_MAX_K_HEADS][2]: factors of q and of k */
+    float *gdn_gate;        /* [max_rows][CPU_MAX_V_HEADS][2]: alpha, beta */
+    float *gdn_norm;        /* [max_rows][CPU_MAX_K_HEADS][2]: factors of q and of k */
     struct cpu_visit *walk; /* [max_rows] */
 };
 

@@ -20,9 +20,9 @@ enum { MICRO_ROWS = 6, MICRO_COLS = 16 };
 enum micro_b { MICRO_F32, MICRO_BF16, MICRO_FP8 }; /* FP8: times 2^-8, see v_e4m3 */
 
 struct micro {
-    const float *a;  /* row r at a + r * a_step */
-    const void *b;   /* row k at b + k * b_step elements */
-    float *c;        /* row r at c + r * c_step */
+    const float *a; /* row r at a + r * a_step */
+    const void *b;  /* row k at b + k * b_step elements */
+    float *c;       /* row r at c + r * c_step */
     int64_t a_step, b_step, c_step;
     int32_t n_k;
     bool zero; /* start from 0 instead of c */
@@ -39,16 +39,17 @@ V_INLINE v8f micro_load(enum micro_b kind, const void *b, int64_t i)
 V_INLINE void micro_block(enum micro_b kind, const int R, const int V, struct micro m)
 {
     v8f s[12];
-    _Pragma("GCC unroll 12") for (int i = 0; i < R * V; i++)
-        s[i] = m.zero ? v_zero() : v_load(m.c + i / V * m.c_step + i % V * 8);
+    _Pragma("GCC unroll 12") for (int i = 0; i < R * V; i++) s[i] =
+        m.zero ? v_zero() : v_load(m.c + i / V * m.c_step + i % V * 8);
     for (int32_t k = 0; k < m.n_k; k++) {
         v8f b[8];
-        _Pragma("GCC unroll 8") for (int j = 0; j < V; j++)
-            b[j] = micro_load(kind, m.b, k * m.b_step + 8 * j);
-        _Pragma("GCC unroll 6") for (int r = 0; r < R; r++) {
+        _Pragma("GCC unroll 8") for (int j = 0; j < V; j++) b[j] =
+            micro_load(kind, m.b, k * m.b_step + 8 * j);
+        _Pragma("GCC unroll 6") for (int r = 0; r < R; r++)
+        {
             v8f a = v_set1(m.a[r * m.a_step + k]);
-            _Pragma("GCC unroll 8") for (int j = 0; j < V; j++)
-                s[r * V + j] = v_fma(a, b[j], s[r * V + j]);
+            _Pragma("GCC unroll 8") for (int j = 0; j < V; j++) s[r * V + j] =
+                v_fma(a, b[j], s[r * V + j]);
         }
     }
     _Pragma("GCC unroll 12") for (int i = 0; i < R * V; i++)
@@ -87,8 +88,10 @@ V_INLINE int32_t micro_group(int32_t n)
     return n <= MICRO_ROWS ? n : n < 2 * MICRO_ROWS ? (n + 1) / 2 : MICRO_ROWS;
 }
 
-/* Any number of rows over fp32 b. */
-V_INLINE void micro_f32(struct micro m, int32_t n_rows, int32_t n_cols)
+/* Any number of rows over fp32 b. Never inlined: with the caller's values around it the compiler
+ * keeps one of the twelve sums of a full block in memory, which halves the speed. */
+static __attribute__((noinline, unused)) void micro_f32(struct micro m, int32_t n_rows,
+                                                        int32_t n_cols)
 {
     while (n_rows > 0) {
         int32_t g = micro_group(n_rows);

@@ -1,4 +1,4 @@
-/* Checkpoint matrices to tile order (tile.h), in parallel over strips, straight from the file
+/* Checkpoint matrices to tile order (tile.h), in parallel over tiles, straight from the file
  * mapping: source rows may have any alignment. */
 #include <stdlib.h>
 #include <string.h>
@@ -53,29 +53,26 @@ static void pack_nvfp4(const struct repack *j, int32_t row0, int32_t n_rows, str
             for (int32_t k8 = 0; k8 < 2; k8++) {
                 const uint8_t *b = code + 8 * (size_t)g + 4 * k8; /* 8 codes, k ascending */
                 uint8_t *to = rec + 64 * half + 32 * k8 + 16 * (i / 4) + 2 * (i % 4);
-                to[0] = (uint8_t)((b[0] & 15) | b[2] << 4);          /* k 0 and 4 */
-                to[1] = (uint8_t)(b[0] >> 4 | (b[2] & 0xf0));        /* k 1 and 5 */
-                to[8] = (uint8_t)((b[1] & 15) | b[3] << 4);          /* k 2 and 6 */
-                to[9] = (uint8_t)(b[1] >> 4 | (b[3] & 0xf0));        /* k 3 and 7 */
+                to[0] = (uint8_t)((b[0] & 15) | b[2] << 4);   /* k 0 and 4 */
+                to[1] = (uint8_t)(b[0] >> 4 | (b[2] & 0xf0)); /* k 1 and 5 */
+                to[8] = (uint8_t)((b[1] & 15) | b[3] << 4);   /* k 2 and 6 */
+                to[9] = (uint8_t)(b[1] >> 4 | (b[3] & 0xf0)); /* k 3 and 7 */
             }
             rec[128 + r] = scale[g];
         }
     }
 }
 
-static void pack_strip(void *ctx, int32_t strip, int32_t thread)
+static void pack_tile(void *ctx, int32_t i, int32_t thread)
 {
     (void)thread;
     const struct repack *j = ctx;
-    int32_t first = strip * STRIP_TILES, end = first + STRIP_TILES, all = tile_count(j->dst->n);
-    for (int32_t i = first; i < end && i < all; i++) {
-        int32_t row0 = i * TILE_ROWS, left = j->dst->n - row0;
-        int32_t n_rows = left < TILE_ROWS ? left : TILE_ROWS;
-        if (j->src->format == HG_FMT_NVFP4)
-            pack_nvfp4(j, row0, n_rows, tile_at(j->dst, i));
-        else
-            pack_plain(j, row0, n_rows, tile_at(j->dst, i));
-    }
+    int32_t row0 = i * TILE_ROWS, left = j->dst->n - row0;
+    int32_t n_rows = left < TILE_ROWS ? left : TILE_ROWS;
+    if (j->src->format == HG_FMT_NVFP4)
+        pack_nvfp4(j, row0, n_rows, tile_at(j->dst, i));
+    else
+        pack_plain(j, row0, n_rows, tile_at(j->dst, i));
 }
 
 enum hg_status cpu_matrix_load(struct hg_backend *be, const struct hg_matrix_src *src,
@@ -96,8 +93,7 @@ enum hg_status cpu_matrix_load(struct hg_backend *be, const struct hg_matrix_src
                               .n_bytes = matrix_bytes(src->format, src->n, src->k)};
     HG_TRY(hg_host_alloc(be, out->n_bytes, &out->data, err)); /* zeroed: the padding */
     struct repack j = {src, out};
-    int32_t tiles = tile_count(src->n);
-    hg_pool_run(cpu_of(be)->pool, pack_strip, &j, (tiles + STRIP_TILES - 1) / STRIP_TILES);
+    hg_pool_run(cpu_of(be)->pool, pack_tile, &j, tile_count(src->n));
     return HG_OK;
 }
 

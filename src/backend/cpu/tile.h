@@ -1,11 +1,8 @@
 /* tile.h: the order in which the CPU backend keeps weight matrices.
  *
- * Output rows are taken in tiles of 16, tiles in strips of up to 4 (64 rows; the last strip is
- * shorter), the last tile padded with zero rows. Along k a tile is a sequence of *records*, each
- * of `group` consecutive k for its 16 rows; the records of a strip's tiles are interleaved, so
- * that a strip is read as one stream:
- *
- *     strip 0: [record 0: tile 0, 1, 2, 3] [record 1: tile 0, 1, 2, 3] ...   strip 1: ...
+ * Output rows are taken in tiles of 16, the last one padded with zero rows. A tile is one stream:
+ * records of `group` consecutive k for its 16 rows, k ascending. Tiles follow each other, so a
+ * kernel reads one stream, or four side by side.
  *
  * A record (rows 0-7 before rows 8-15 unless said otherwise):
  *   F32    group 1,  64 bytes: float [16]
@@ -23,7 +20,7 @@
 
 #include "backend/ops.h"
 
-enum { TILE_ROWS = 16, STRIP_TILES = 4, STRIP_ROWS = TILE_ROWS * STRIP_TILES };
+enum { TILE_ROWS = 16 };
 
 static inline int32_t tile_group(enum hg_format f)
 {

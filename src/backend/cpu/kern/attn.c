@@ -28,8 +28,8 @@
 enum {
     SEG = 512,
     PAGE = HG_PAGE_TOKENS,
-    MAX_Q = 64,       /* queries of a unit; also the most heads per kv head */
-    TILE_Q = 48,      /* aimed at: 8 row groups per widened block */
+    MAX_Q = 64,          /* queries of a unit; also the most heads per kv head */
+    TILE_Q = 48,         /* aimed at: 8 row groups per widened block */
     TREE_COLS = 2 * PAGE /* the at most 64 rows of a tree touch at most 2 blocks */
 };
 
@@ -104,9 +104,12 @@ static int32_t unit_segments(const struct unit *u)
 
 #define BY_TYPE(type, call)                                                                        \
     do {                                                                                           \
-        if ((type) == HG_KV_FP8) call(MICRO_FP8);                                                  \
-        else if ((type) == HG_KV_BF16) call(MICRO_BF16);                                           \
-        else call(MICRO_F32);                                                                      \
+        if ((type) == HG_KV_FP8)                                                                   \
+            call(MICRO_FP8);                                                                       \
+        else if ((type) == HG_KV_BF16)                                                             \
+            call(MICRO_BF16);                                                                      \
+        else                                                                                       \
+            call(MICRO_F32);                                                                       \
     } while (0)
 
 static void direct(enum hg_kv type, struct micro m, int32_t n_rows, int32_t n_cols)
@@ -202,8 +205,7 @@ static void row_softmax(float *s, int32_t n, int32_t n_pad, float *m_out, float 
     for (int32_t i = 8; i < n32; i += 8) m = v_max(m, v_load(s + i));
     float top = v_hmax(m);
     v8f l[4] = {v_zero(), v_zero(), v_zero(), v_zero()};
-    for (int32_t i = 0; i < n32; i += 32)
-        _Pragma("GCC unroll 4") for (int k = 0; k < 4; k++)
+    for (int32_t i = 0; i < n32; i += 32) _Pragma("GCC unroll 4") for (int k = 0; k < 4; k++)
         {
             v8f e = v_exp(v_load(s + i + 8 * k) - v_set1(top));
             v_store(s + i + 8 * k, e);
@@ -277,8 +279,8 @@ static void begin(const struct job *j, const struct unit *u, struct work *w)
     int32_t d = kv->d_head, past = u->seq->n_past;
     v8f scale = v_set1(j->q_scale);
     for (int32_t q = 0; q < u->n_q; q++) {
-        int64_t head = (int64_t)(u->row0 + q / j->group) * j->a->n_heads +
-                       u->kv_head * j->group + q % j->group;
+        int64_t head = (int64_t)(u->row0 + q / j->group) * j->a->n_heads + u->kv_head * j->group +
+                       q % j->group;
         const float *x = (const float *)j->a->q + head * d;
         for (int32_t i = 0; i < d; i += 8)
             v_store_n(w->q + (int64_t)q * d + i, v_load_n(x + i, d - i) * scale, d - i);
@@ -322,8 +324,8 @@ static void finish(const struct job *j, const struct unit *u, struct work *w)
 {
     int32_t d = j->a->kv->d_head;
     for (int32_t q = 0; q < u->n_q; q++) {
-        int64_t head = (int64_t)(u->row0 + q / j->group) * j->a->n_heads +
-                       u->kv_head * j->group + q % j->group;
+        int64_t head = (int64_t)(u->row0 + q / j->group) * j->a->n_heads + u->kv_head * j->group +
+                       q % j->group;
         const float *gate = (const float *)j->a->qg + head * 2 * d + d;
         float *out = (float *)j->a->out + head * d;
         v8f f = v_set1(j->v_scale / w->l_all[q]);

@@ -131,8 +131,7 @@ static void load_v(const float *v, int32_t d_v, int32_t c0, v8f out[VECS])
 /* y = x * f, the one way a normalised q or k is made. */
 static void scaled(const float *x, float f, int32_t d, float *y)
 {
-    for (int32_t i = 0; i < d; i += 8)
-        v_store_n(y + i, v_load_n(x + i, d - i) * v_set1(f), d - i);
+    for (int32_t i = 0; i < d; i += 8) v_store_n(y + i, v_load_n(x + i, d - i) * v_set1(f), d - i);
 }
 static float *state_of(const struct hg_gdn_state *st, int32_t slot, int32_t head)
 {
@@ -243,7 +242,8 @@ static void plan_walk(const struct hg_plan *p, const struct hg_plan_seq *s, stru
     }
     int32_t before = -1; /* node whose state is in the block */
     while (depth > 0) {
-        int32_t i = stack[--depth], par = p->parent[s->row0 + i] < 0 ? -1 : p->parent[s->row0 + i] - s->row0;
+        int32_t i = stack[--depth],
+                par = p->parent[s->row0 + i] < 0 ? -1 : p->parent[s->row0 + i] - s->row0;
         struct cpu_visit v = {s->row0 + i, -1, -1};
         if (par < 0)
             v.load = -2;
@@ -325,8 +325,12 @@ static void commit_task(void *ctx, int32_t task, int32_t thread)
     block_load(state, n->d_k, n->d_v, c0, w->s);
     for (int32_t i = 0; i < a->n; i++) {
         int64_t r = a->path[i], rh = r * n->n_v_heads + head;
-        struct block b = {w->s, n->d_k, st->k + (r * n->n_k_heads + kh) * n->d_k, NULL,
-                          .alpha = st->alpha[rh], .beta = st->beta[rh]};
+        struct block b = {w->s,
+                          n->d_k,
+                          st->k + (r * n->n_k_heads + kh) * n->d_k,
+                          NULL,
+                          .alpha = st->alpha[rh],
+                          .beta = st->beta[rh]};
         load_v(st->v + rh * n->d_v, n->d_v, c0, b.v);
         step_state(&b);
     }

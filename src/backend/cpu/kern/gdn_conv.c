@@ -2,8 +2,8 @@
  * ancestors (plan->conv_src); what lies before the step comes from the sequence's window. EXTEND
  * then moves the window to the last three inputs.
  *
- * Order: w0 x + w1 x + w2 x + w3 x from the oldest, one v_fma each after the first product. A task is 64
- * channels over all rows, so it may shift its part of the windows itself. Bound: memory. */
+ * Order: from the oldest input on, one v_fma each after the first product. A task is 64 channels
+ * over all rows, so it may shift its part of the windows itself. Bound: memory. */
 #include "backend/cpu/kern.h"
 
 enum { CHANNELS = 64 };
@@ -20,7 +20,7 @@ static void shift_window(const struct hg_gdn_conv_args *a, const struct hg_plan_
     float *win = (float *)a->state->conv + (int64_t)s->slot * 3 * width + c0;
     size_t bytes = (size_t)n * sizeof(float);
     for (int32_t i = 0; i < keep; i++)
-        memcpy(win + i * width, win + (3 - keep + i) * width, bytes);
+        memmove(win + i * width, win + (3 - keep + i) * width, bytes);
     for (int32_t i = keep; i < 3; i++) {
         int64_t row = s->row0 + s->n_rows - 3 + i;
         memcpy(win + i * width, (const float *)a->mixed + row * width + c0, bytes);

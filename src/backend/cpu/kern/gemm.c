@@ -4,10 +4,11 @@
  * * scale2, then + y. Weights are exact in fp32 (unpack.h). Both paths below keep it, so a row's
  * bits do not depend on the number of rows.
  *
- *   few (<= 6 rows)   one pass over the tiles; each weight vector is unpacked in registers and
- *                     meets every row. Bound: reading the weights.
- *   many              256 k of up to 4 tiles are unpacked into fp32 (64 KB, L2), then 6 x 16
- *                     register blocks (micro.h). Bound: FMA.
+ *   few (1 or 2 rows)  weights are unpacked in registers and meet every row there; four tiles
+ *                      side by side (two for 2 rows) keep eight sums in flight. Bound: reading the
+ *                      weights (BF16: reached; NVFP4: 5 instructions per 8 weights, see PERF.md).
+ *   many               some k of up to 4 tiles are unpacked into fp32 scratch, then 6 x 16 register
+ *                      blocks (micro.h). Bound: FMA.
  *
  * A task is 1, 2 or 4 tiles (16, 32, 64 outputs) over all rows (512 at most). Any n and k.
  * Scratch per thread: 64 KB unpacked weights + 128 KB sums. */
@@ -16,14 +17,23 @@
 #include "backend/cpu/micro.h"
 #include "backend/cpu/unpack.h"
 
-enum { FEW_ROWS = 6, K_BLOCK = 256, ROW_BLOCK = 512 };
+enum {
+    FEW_ROWS = 2,
+    TASK_TILES = 4, /* most tiles of a task */
+    ROW_BLOCK = 512,
+    /* k that are unpacked at once: much for many rows, since each block loads and stores the sums;
+     * little for few rows, where reading the weights has to go on beside the arithmetic. */
+    K_BLOCK = 256,
+    K_BLOCK_FEW = 64,
+    AHEAD = 2048 /* least distance of the prefetch, bytes */
+};
 
 struct gemm_job {
     struct cpu *c;
     const struct hg_gemm_args *a;
-    int32_t unit;                       /* tiles of a task */
+    int32_t unit; /* tiles of a task */
     int32_t n_row_blocks;
-    int32_t first[HG_GEMM_PARTS + 1];   /* first unit of each part */
+    int32_t first[HG_GEMM_PARTS + 1]; /* first unit of each part */
 };
 
 /* Where a task's outputs go. */
@@ -45,37 +55,44 @@ V_INLINE void put(const struct dest *d, int32_t row, int32_t col, v8f sum)
     v_store_n(y, v, n);
 }
 
-/* R rows x T tiles of one strip, tile by tile next to each other from t on. */
-V_INLINE void few_rows(enum hg_format f, const int R, const int T, struct tile t, const float *x,
-                       int32_t n_k, const struct dest *d)
+/* R rows x T tiles that lie one behind the other, R * T = 4: weights stay in registers. All eight
+ * sums advance together, so that no multiply-add waits for the one before it. */
+#define MEET(v, w, k_)                                                                             \
+    _Pragma("GCC unroll 2") for (int r = 0; r < R; r++) s[r * 2 * T + (v)] =                       \
+        v_fma(w, v_set1(x[(int64_t)r * n_k + (k_)]), s[r * 2 * T + (v)])
+V_INLINE void in_registers(enum hg_format f, const int R, const int T, struct tile t,
+                           const float *x, int32_t n_k, const struct dest *d)
 {
-    v8f s[12];
-    _Pragma("GCC unroll 12") for (int i = 0; i < R * T * 2; i++) s[i] = v_zero();
-    const uint8_t *rec = t.p;
+    v8f s[8];
     const int group = tile_group(f);
     const int64_t next = t.step * tile_records(f, n_k); /* from tile to tile */
+    const uint8_t *rec = t.p;
     int32_t k = 0;
-#define MEET(v, w, k_)                                                                             \
-    _Pragma("GCC unroll 6") for (int r = 0; r < R; r++)                                            \
-        s[r * T * 2 + (v)] = v_fma(w, v_set1(x[(int64_t)r * n_k + (k_)]), s[r * T * 2 + (v)])
-
+    _Pragma("GCC unroll 8") for (int i = 0; i < 2 * R * T; i++) s[i] = v_zero();
     for (; k + group <= n_k; k += group, rec += t.step) {
+        if (f == HG_FMT_NVFP4) {
+            v8f scale[8];
+            _Pragma("GCC unroll 8") for (int v = 0; v < 2 * T; v++) scale[v] =
+                nvfp4_scale(rec + v / 2 * next, v & 1);
+            _Pragma("GCC unroll 4") for (int q = 0; q < 4; q++)
+            {
+                _Pragma("GCC unroll 8") for (int v = 0; v < 2 * T; v++)
+                {
+                    v8f w[4];
+                    nvfp4_quad(rec + v / 2 * next, v & 1, q, w);
+                    _Pragma("GCC unroll 4") for (int i = 0; i < 4; i++)
+                    {
+                        v8f ws = w[i] * scale[v];
+                        MEET(v, ws, k + 4 * q + i);
+                    }
+                }
+            }
+            continue;
+        }
         _Pragma("GCC unroll 8") for (int v = 0; v < 2 * T; v++)
         {
             const uint8_t *p = rec + v / 2 * next;
-            if (f == HG_FMT_NVFP4) {
-                v8f scale = nvfp4_scale(p, v & 1);
-                _Pragma("GCC unroll 2") for (int o = 0; o < 2; o++)
-                {
-                    v8f w[8];
-                    nvfp4_octet(p, v & 1, o, w);
-                    _Pragma("GCC unroll 8") for (int i = 0; i < 8; i++)
-                    {
-                        v8f ws = w[i] * scale;
-                        MEET(v, ws, k + 8 * o + i);
-                    }
-                }
-            } else if (f == HG_FMT_BF16) {
+            if (f == HG_FMT_BF16) {
                 v8i pair = load_pairs(p + 32 * (v & 1));
                 v8f even = bf16_even(pair), odd = bf16_odd(pair);
                 MEET(v, even, k);
@@ -87,38 +104,34 @@ V_INLINE void few_rows(enum hg_format f, const int R, const int T, struct tile t
             }
         }
     }
-    if (f == HG_FMT_BF16 && k < n_k) { /* odd K: the record's second k is padding */
+    if (f == HG_FMT_BF16 && k < n_k) /* odd K: the record's second k is padding */
         _Pragma("GCC unroll 8") for (int v = 0; v < 2 * T; v++)
         {
             v8f even = bf16_even(load_pairs(rec + v / 2 * next + 32 * (v & 1)));
             MEET(v, even, k);
         }
-    }
-#undef MEET
-    _Pragma("GCC unroll 12") for (int i = 0; i < R * T * 2; i++)
-        put(d, i / (T * 2), i % (T * 2) * 8, s[i]);
+    _Pragma("GCC unroll 8") for (int i = 0; i < 2 * R * T; i++)
+        put(d, i / (2 * T), i % (2 * T) * 8, s[i]);
 }
+#undef MEET
 
-/* All tiles of a task for n_rows <= 6. */
+/* All tiles of a task for one or two rows. */
 #define FEW_STEP(R, T)                                                                             \
     for (; i + (T) <= n_tiles; i += (T)) {                                                         \
         struct dest e = *d;                                                                        \
         e.y += i * TILE_ROWS;                                                                      \
         e.n_cols -= i * TILE_ROWS;                                                                 \
-        few_rows(f, R, T, (struct tile){t.p + i * t.step * tile_records(f, n_k), t.step}, x, n_k, &e);            \
+        in_registers(f, R, T, (struct tile){t.p + i * t.step * tile_records(f, n_k), t.step}, x,   \
+                     n_k, &e);                                                                     \
     }
 V_INLINE void few(enum hg_format f, struct tile t, int32_t n_tiles, const float *x, int32_t n_rows,
                   int32_t n_k, const struct dest *d)
 {
     int32_t i = 0;
-    switch (n_rows) {
-    case 1: FEW_STEP(1, 4) FEW_STEP(1, 2) FEW_STEP(1, 1) break;
-    case 2: FEW_STEP(2, 2) FEW_STEP(2, 1) break;
-    case 3: FEW_STEP(3, 2) FEW_STEP(3, 1) break;
-    case 4: FEW_STEP(4, 1) break;
-    case 5: FEW_STEP(5, 1) break;
-    case 6: FEW_STEP(6, 1) break;
-    default: break;
+    if (n_rows == 1) {
+        FEW_STEP(1, 4) FEW_STEP(1, 2) FEW_STEP(1, 1)
+    } else {
+        FEW_STEP(2, 2) FEW_STEP(2, 1)
     }
 }
 #undef FEW_STEP
@@ -137,21 +150,24 @@ FEW_OF(nvfp4, HG_FMT_NVFP4)
 
 static void unpack(enum hg_format f, struct tile t, int32_t k0, int32_t n_k, float *out)
 {
+    int64_t ahead = n_k / tile_group(f) * t.step; /* the next block, while this one is used */
+    if (ahead < AHEAD) ahead = AHEAD;
     switch (f) {
-    case HG_FMT_NVFP4: tile_unpack(HG_FMT_NVFP4, t, k0, n_k, out); break;
-    case HG_FMT_BF16: tile_unpack(HG_FMT_BF16, t, k0, n_k, out); break;
-    case HG_FMT_F16: tile_unpack(HG_FMT_F16, t, k0, n_k, out); break;
-    default: tile_unpack(HG_FMT_F32, t, k0, n_k, out);
+    case HG_FMT_NVFP4: tile_unpack(HG_FMT_NVFP4, t, k0, n_k, ahead, out); break;
+    case HG_FMT_BF16: tile_unpack(HG_FMT_BF16, t, k0, n_k, ahead, out); break;
+    case HG_FMT_F16: tile_unpack(HG_FMT_F16, t, k0, n_k, ahead, out); break;
+    default: tile_unpack(HG_FMT_F32, t, k0, n_k, ahead, out);
     }
 }
 
 static void many(float *scratch, enum hg_format f, struct tile t, int32_t n_tiles, const float *x,
                  int32_t n_rows, int32_t n_k, const struct dest *d)
 {
-    float *w = scratch;                              /* [n_tiles][K_BLOCK][16] */
-    float *sum = w + STRIP_TILES * K_BLOCK * TILE_ROWS; /* [n_tiles][n_rows][16] */
-    for (int32_t k0 = 0; k0 < n_k; k0 += K_BLOCK) {
-        int32_t kn = n_k - k0 < K_BLOCK ? n_k - k0 : K_BLOCK;
+    float *w = scratch;                                /* [n_tiles][K_BLOCK][16] */
+    float *sum = w + TASK_TILES * K_BLOCK * TILE_ROWS; /* [n_tiles][n_rows][16] */
+    int32_t block = n_rows > 2 * MICRO_ROWS ? K_BLOCK : K_BLOCK_FEW;
+    for (int32_t k0 = 0; k0 < n_k; k0 += block) {
+        int32_t kn = n_k - k0 < block ? n_k - k0 : block;
         for (int32_t i = 0; i < n_tiles; i++)
             unpack(f, (struct tile){t.p + i * t.step * tile_records(f, n_k), t.step}, k0, kn,
                    w + i * K_BLOCK * TILE_ROWS);
@@ -203,13 +219,17 @@ static void gemm_task(void *ctx, int32_t task, int32_t thread)
     }
 }
 
+_Static_assert((TASK_TILES * TILE_ROWS * (K_BLOCK + ROW_BLOCK)) * sizeof(float) <=
+                   CPU_THREAD_SCRATCH,
+               "gemm scratch");
+
 void HG_KERN(gemm)(struct cpu *c, const struct hg_gemm_args *a)
 {
     struct gemm_job j = {.c = c, .a = a};
     int32_t tiles = 0, threads = hg_pool_size(c->pool);
     for (int32_t p = 0; p < a->n_parts; p++) tiles += tile_count(a->part[p].w->n);
     /* Wide tasks reuse x best; narrow ones balance the threads when there are few. */
-    j.unit = tiles >= 32 * threads ? 4 : tiles >= 8 * threads ? 2 : 1;
+    j.unit = tiles >= 32 * threads ? TASK_TILES : tiles >= 8 * threads ? 2 : 1;
     j.n_row_blocks = (a->n_rows + ROW_BLOCK - 1) / ROW_BLOCK;
     for (int32_t p = 0; p < a->n_parts; p++)
         j.first[p + 1] = j.first[p] + (tile_count(a->part[p].w->n) + j.unit - 1) / j.unit;

@@ -23,8 +23,8 @@ static void rows_run(struct cpu *c, struct rows *j, void (*fn)(void *, int32_t, 
     hg_pool_run(c->pool, fn, j, (j->n_rows + j->per_task - 1) / j->per_task);
 }
 #define FOR_ROWS(r, j, task)                                                                       \
-    for (int32_t r = (task) * (j)->per_task;                                                       \
-         r < (j)->n_rows && r < ((task) + 1) * (j)->per_task; r++)
+    for (int32_t r = (task) * (j)->per_task; r < (j)->n_rows && r < ((task) + 1) * (j)->per_task;  \
+         r++)
 
 /* ---------------------------------------------------------------------------------- embed -- */
 
@@ -70,8 +70,8 @@ static void embed_task(void *ctx, int32_t task, int32_t thread)
     (void)thread;
     const struct rows *j = ctx;
     const struct hg_embed_args *a = j->args;
-    FOR_ROWS (r, j, task)
-        embed_row(a->table, a->tok[r], (float *)a->out + (int64_t)r * a->table->k);
+    FOR_ROWS(r, j, task)
+    embed_row(a->table, a->tok[r], (float *)a->out + (int64_t)r * a->table->k);
 }
 
 void HG_KERN(embed)(struct cpu *c, const struct hg_embed_args *a)
@@ -87,7 +87,8 @@ static void rmsnorm_task(void *ctx, int32_t task, int32_t thread)
     (void)thread;
     const struct rows *j = ctx;
     const struct hg_rmsnorm_args *a = j->args;
-    FOR_ROWS (r, j, task) {
+    FOR_ROWS(r, j, task)
+    {
         const float *x = (const float *)a->x + (int64_t)r * a->d;
         float *y = (float *)a->y + (int64_t)r * a->d;
         v8f inv = v_set1(1 / sqrtf(sum_squares(x, a->d) / (float)a->d + a->eps));
@@ -111,7 +112,8 @@ static void silu_mul_task(void *ctx, int32_t task, int32_t thread)
     (void)thread;
     const struct rows *j = ctx;
     const struct hg_silu_mul_args *a = j->args;
-    FOR_ROWS (r, j, task) {
+    FOR_ROWS(r, j, task)
+    {
         int64_t at = (int64_t)r * a->d;
         for (int32_t i = 0; i < a->d; i += 8) {
             int32_t n = a->d - i;

@@ -6,7 +6,7 @@ static const char *variant(const char *op)
     static const char *const names[][2] = {
         {"embed", "gather from tiles " HG_ISA_NAME},
         {"rmsnorm", "row fp32 " HG_ISA_NAME},
-        {"gemm", "nvfp4/bf16/f16/f32 x fp32, few 1-6 x 64, many 6x16 " HG_ISA_NAME},
+        {"gemm", "nvfp4, bf16, f16, f32 in tiles of 16, 6x16 fp32 " HG_ISA_NAME},
         {"silu_mul", "fp32 " HG_ISA_NAME},
         {"attn_in", "norm + rope + kv store " HG_ISA_NAME},
         {"attn", "segments of 512, 6x16 " HG_ISA_NAME},
