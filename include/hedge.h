@@ -94,14 +94,14 @@ struct hg_logit_bias {
 };
 
 struct hg_sampling {
-    float temperature;        /* 0 = greedy */
-    int32_t top_k;            /* 0 = off */
-    float top_p;              /* 1 = off */
-    float min_p;              /* 0 = off */
-    float repetition_penalty; /* 1 = off; over prompt and output, as in HF */
+    float temperature;                         /* 0 = greedy */
+    int32_t top_k;                             /* 0 = off */
+    float top_p;                               /* 1 = off */
+    float min_p;                               /* 0 = off */
+    float repetition_penalty;                  /* 1 = off; over prompt and output, as in HF */
     float presence_penalty, frequency_penalty; /* 0 = off; over the output, as in OpenAI */
     uint64_t seed;
-    bool has_seed;            /* false: a fresh seed per request */
+    bool has_seed; /* false: a fresh seed per request */
     const struct hg_logit_bias *bias;
     int32_t n_bias;
 };
@@ -112,11 +112,12 @@ struct hg_engine_info {
     const char *device_line;   /* "cpu: 2 threads, avx2; gemm nvfp4 ..., attention ..." */
     const char *capacity_line; /* "context 32768 tokens: KV fp8 ...; prefix cache ..." */
     int32_t n_ctx;
-    int32_t n_vocab;           /* rows of the logits */
-    int32_t n_tokens;          /* ids that the tokenizer knows */
-    uint64_t weight_bytes;     /* read per decoded token */
+    int32_t n_vocab;       /* rows of the logits */
+    int32_t n_tokens;      /* ids that the tokenizer knows */
+    uint64_t weight_bytes; /* read per decoded token */
     bool has_template;
-    struct hg_sampling sampling; /* defaults from generation_config.json (do_sample false: greedy) */
+    struct hg_sampling
+        sampling; /* defaults from generation_config.json (do_sample false: greedy) */
 };
 
 enum hg_status hg_engine_open(const struct hg_engine_params *p, struct hg_engine **out,
@@ -134,8 +135,8 @@ const char *const *hg_preset_names(void);
 enum hg_status hg_tokenize(const struct hg_engine *eng, const char *text, size_t n_text,
                            bool parse_special, hg_tok **out, size_t *n_out, struct hg_err *err);
 /* Ids -> UTF-8 (malloc'd, NUL-terminated). Broken sequences become U+FFFD. */
-enum hg_status hg_detokenize(const struct hg_engine *eng, const hg_tok *ids, size_t n,
-                             char **out, size_t *n_out, struct hg_err *err);
+enum hg_status hg_detokenize(const struct hg_engine *eng, const hg_tok *ids, size_t n, char **out,
+                             size_t *n_out, struct hg_err *err);
 
 /* ------------------------------------------------------------------------------- request -- */
 
@@ -143,26 +144,26 @@ enum hg_tool_choice { HG_TOOLS_AUTO = 0, HG_TOOLS_NONE, HG_TOOLS_REQUIRED, HG_TO
 
 /* Exactly one of messages, prompt, prompt_ids is given. */
 struct hg_request_params {
-    struct json_t *messages;  /* OpenAI chat messages (array) */
-    struct json_t *tools;     /* OpenAI tools (array) or NULL */
+    struct json_t *messages;        /* OpenAI chat messages (array) */
+    struct json_t *tools;           /* OpenAI tools (array) or NULL */
     struct json_t *template_kwargs; /* object with extra template variables, or NULL */
     enum hg_tool_choice tool_choice;
-    const char *tool_name;    /* for HG_TOOLS_NAMED */
+    const char *tool_name; /* for HG_TOOLS_NAMED */
     enum hg_reasoning reasoning;
 
-    const char *prompt;       /* raw text completion; special tokens are recognised */
+    const char *prompt; /* raw text completion; special tokens are recognised */
     size_t n_prompt;
     const hg_tok *prompt_ids; /* raw ids */
     size_t n_prompt_ids;
 
-    int32_t max_tokens;       /* 0 = to the end of the context */
+    int32_t max_tokens; /* 0 = to the end of the context */
     bool ignore_eos;
-    bool echo_special;        /* keep special tokens in the text */
-    const char *const *stop;  /* stop strings; not part of the output */
+    bool echo_special;       /* keep special tokens in the text */
+    const char *const *stop; /* stop strings; not part of the output */
     int32_t n_stop;
-    int32_t n_logprobs;       /* -1 = none, 0 = of the drawn token, k = and of the k best (<=20) */
+    int32_t n_logprobs; /* -1 = none, 0 = of the drawn token, k = and of the k best (<=20) */
     struct hg_sampling sampling;
-    const char *session_id;   /* hint only */
+    const char *session_id; /* hint only */
 
     /* Called (from the scheduler thread) when events wait; must not block. NULL if unused. */
     void (*notify)(void *ctx);
@@ -214,7 +215,7 @@ struct hg_event {
     enum hg_event_type type;
     const char *text; /* NUL-terminated as a courtesy; may contain NUL bytes inside */
     size_t n_text;
-    int32_t index;        /* tool call number, from 0 */
+    int32_t index; /* tool call number, from 0 */
     const char *id, *name;
     const struct hg_logprob *logprobs; /* tokens whose text is in this event (TEXT, REASONING) */
     int32_t n_logprobs;

@@ -48,15 +48,15 @@ struct hg_backend_ops {
 
 struct hg_backend {
     const struct hg_backend_ops *ops;
-    const char *name;      /* "cpu:avx2" */
-    size_t act_size;       /* bytes of one activation */
+    const char *name; /* "cpu:avx2" */
+    size_t act_size;  /* bytes of one activation */
     int32_t n_threads;
-    int32_t max_rows;      /* rows of the largest step (workspace is sized for it) */
+    int32_t max_rows; /* rows of the largest step (workspace is sized for it) */
 };
 
 struct hg_backend_params {
-    const char *device;  /* "auto", "cpu", "cpu:<isa>", "ref", "ref:chunked"; NULL = auto */
-    int32_t n_threads;   /* 0 = one per core */
+    const char *device; /* "auto", "cpu", "cpu:<isa>", "ref", "ref:chunked"; NULL = auto */
+    int32_t n_threads;  /* 0 = one per core */
     int32_t max_rows;
 };
 

@@ -34,7 +34,7 @@ struct hg_matrix {
     enum hg_format format;
     int32_t n, k;
     float scale2;
-    void *data;     /* backend's own tile order */
+    void *data; /* backend's own tile order */
     size_t n_bytes;
 };
 
@@ -43,7 +43,7 @@ struct hg_embed_args {
     const struct hg_matrix *table; /* [n_vocab][d] */
     const hg_tok *tok;             /* [n_rows], each in 0..n_vocab-1 */
     int32_t n_rows;
-    void *out;                     /* [n_rows][d] act */
+    void *out; /* [n_rows][d] act */
 };
 
 /* y = x / sqrt(mean(x^2) + eps) * w.  w already holds the +1 of the (1+w) norms. y may be x. */
@@ -52,7 +52,7 @@ struct hg_rmsnorm_args {
     const float *w; /* [d] */
     int32_t n_rows, d;
     float eps;
-    void *y;        /* [n_rows][d] act */
+    void *y; /* [n_rows][d] act */
 };
 
 /* y_p = W_p x for every part: projections that share an input run as one op. */
@@ -76,9 +76,9 @@ struct hg_silu_mul_args {
 
 /* One attention layer's KV cache. The layout inside a page is the backend's. */
 struct hg_kv_layer {
-    uint8_t *pool;          /* [n_pages][page_bytes] */
-    size_t page_bytes;      /* hg_backend_ops.kv_page_bytes */
-    enum hg_kv dtype;       /* FP8, BF16 or F32 */
+    uint8_t *pool;     /* [n_pages][page_bytes] */
+    size_t page_bytes; /* hg_backend_ops.kv_page_bytes */
+    enum hg_kv dtype;  /* FP8, BF16 or F32 */
     int32_t n_kv_heads, d_head;
     float k_scale, v_scale; /* FP8: stored = x / scale */
 };
@@ -88,14 +88,14 @@ struct hg_kv_layer {
  * written to plan->kv_slot[row]. */
 struct hg_attn_in_args {
     const struct hg_plan *plan;
-    const void *qg;                /* [n_rows][n_heads][2][d_head] act: query, then gate */
-    const void *k, *v;             /* [n_rows][n_kv_heads][d_head] act */
-    const float *q_norm, *k_norm;  /* [d_head], +1 included */
+    const void *qg;               /* [n_rows][n_heads][2][d_head] act: query, then gate */
+    const void *k, *v;            /* [n_rows][n_kv_heads][d_head] act */
+    const float *q_norm, *k_norm; /* [d_head], +1 included */
     float eps;
     int32_t n_heads, d_rope;
     float rope_theta;
     const struct hg_kv_layer *kv;
-    void *q;                       /* out [n_rows][n_heads][d_head] act */
+    void *q; /* out [n_rows][n_heads][d_head] act */
 };
 
 /* out = softmax(q K^T / sqrt(d_head)) V * sigmoid(gate), over the committed prefix, the row's
@@ -106,7 +106,7 @@ struct hg_attn_args {
     const void *qg; /* as above; the gate half is read */
     const struct hg_kv_layer *kv;
     int32_t n_heads;
-    void *out;      /* [n_rows][n_heads][d_head] act */
+    void *out; /* [n_rows][n_heads][d_head] act */
 };
 
 /* Recurrent memory of one GDN layer, indexed by state slot. */
@@ -114,17 +114,17 @@ struct hg_gdn_dims {
     int32_t n_k_heads, n_v_heads, d_k, d_v;
 };
 struct hg_gdn_state {
-    float *s;    /* [n_slots][n_v_heads][d_k][d_v] fp32 */
-    void *conv;  /* [n_slots][3][conv_dim] act: the last three pre-conv inputs, oldest first */
+    float *s;   /* [n_slots][n_v_heads][d_k][d_v] fp32 */
+    void *conv; /* [n_slots][3][conv_dim] act: the last three pre-conv inputs, oldest first */
     struct hg_gdn_dims dims;
     int32_t conv_dim; /* 2 n_k_heads d_k + n_v_heads d_v: channels q | k | v */
 };
 
 /* What a VERIFY step leaves behind per layer so that commit can replay the accepted path. */
 struct hg_gdn_stash {
-    void *mixed;        /* [n][conv_dim] act: pre-conv inputs (written by the gemm) */
-    float *k;           /* [n][n_k_heads][d_k] normalised keys */
-    float *v;           /* [n][n_v_heads][d_v] */
+    void *mixed;         /* [n][conv_dim] act: pre-conv inputs (written by the gemm) */
+    float *k;            /* [n][n_k_heads][d_k] normalised keys */
+    float *v;            /* [n][n_v_heads][d_v] */
     float *alpha, *beta; /* [n][n_v_heads] decay e^g and write strength */
 };
 
@@ -135,7 +135,7 @@ struct hg_gdn_conv_args {
     const void *mixed; /* [n_rows][conv_dim] act */
     const float *w;    /* [conv_dim][4]; w[.][3] meets the row itself */
     const struct hg_gdn_state *state;
-    void *c;           /* out [n_rows][conv_dim] act */
+    void *c; /* out [n_rows][conv_dim] act */
 };
 
 /* The gated delta rule (spec: decay, then delta, then output), RMS norm per v-head and z gate:
@@ -147,16 +147,16 @@ struct hg_gdn_conv_args {
  * EXTEND: the state ends after the last row. VERIFY: the state is untouched, stash is filled. */
 struct hg_gdn_args {
     const struct hg_plan *plan;
-    const void *c;          /* [n_rows][conv_dim] act, after conv and silu */
-    const void *a, *b;      /* [n_rows][n_v_heads] act */
-    const void *z;          /* [n_rows][n_v_heads][d_v] act */
-    const float *neg_a;     /* [n_v_heads] -exp(A_log) */
-    const float *dt_bias;   /* [n_v_heads] */
-    const float *norm_w;    /* [d_v], plain */
+    const void *c;        /* [n_rows][conv_dim] act, after conv and silu */
+    const void *a, *b;    /* [n_rows][n_v_heads] act */
+    const void *z;        /* [n_rows][n_v_heads][d_v] act */
+    const float *neg_a;   /* [n_v_heads] -exp(A_log) */
+    const float *dt_bias; /* [n_v_heads] */
+    const float *norm_w;  /* [d_v], plain */
     float eps;
     const struct hg_gdn_state *state;
     const struct hg_gdn_stash *stash; /* VERIFY only */
-    void *out;              /* [n_rows][n_v_heads][d_v] act */
+    void *out;                        /* [n_rows][n_v_heads][d_v] act */
 };
 
 /* Replays rows path[0..n) of the stash (root first) into the state of `slot` and shifts its conv
@@ -182,7 +182,7 @@ struct hg_gather_args {
     const void *x; /* [.][d] act */
     const int32_t *index;
     int32_t n, d;
-    void *y;       /* [n][d] act */
+    void *y; /* [n][d] act */
 };
 
 #endif

@@ -52,8 +52,8 @@ static enum hg_status plan_ranges(struct hg_plan *p, const struct hg_row *rows,
         const struct hg_plan_input *in = &seqs[s];
         if (in->n_past < 0)
             return hg_fail(err, HG_EINVAL, "sequence %d: %d committed tokens", s, in->n_past);
-        p->seq[s] = (struct hg_plan_seq){.row0 = -1, .n_past = in->n_past, .slot = in->slot,
-                                         .pages = in->pages, .chain = true};
+        p->seq[s] = (struct hg_plan_seq){
+            .row0 = -1, .n_past = in->n_past, .slot = in->slot, .pages = in->pages, .chain = true};
     }
     for (int32_t r = 0; r < p->n_rows; r++) {
         int32_t s = rows[r].seq;
@@ -84,10 +84,12 @@ static enum hg_status plan_row(struct hg_plan *p, const struct hg_row *rows, int
         return hg_fail(err, HG_EINVAL, "row %d: token %d outside the vocabulary of %d", r, w->token,
                        n_vocab);
     if (up != -1 && (up < s->row0 || up >= r))
-        return hg_fail(err, HG_EINVAL, "row %d: parent %d is no earlier row of its sequence", r, up);
+        return hg_fail(err, HG_EINVAL, "row %d: parent %d is no earlier row of its sequence", r,
+                       up);
     int32_t pos = up < 0 ? s->n_past : rows[up].pos + 1;
     if (w->pos != pos)
-        return hg_fail(err, HG_EINVAL, "row %d: position %d, its parent's gives %d", r, w->pos, pos);
+        return hg_fail(err, HG_EINVAL, "row %d: position %d, its parent's gives %d", r, w->pos,
+                       pos);
     if (up != (r == s->row0 ? -1 : r - 1)) s->chain = false;
 
     p->tok[r] = w->token;

@@ -18,7 +18,7 @@ enum {
 
 struct hg_row {
     hg_tok token;
-    int32_t seq;    /* index into the step's sequences */
+    int32_t seq; /* index into the step's sequences */
     int32_t pos;
     int32_t parent; /* row index, or -1 = the committed state */
     uint8_t want;   /* logits and hidden state of this row are read back */

@@ -6,8 +6,8 @@
 
 const char *hg_status_name(enum hg_status s)
 {
-    static const char *const names[] = {"OK",    "EINVAL",    "EFORMAT", "EIO",      "ENOMEM", "ETOOLONG",
-                                        "EBUSY", "ECANCELED", "EUNSUP",  "EINTERNAL"};
+    static const char *const names[] = {"OK",       "EINVAL", "EFORMAT",   "EIO",    "ENOMEM",
+                                        "ETOOLONG", "EBUSY",  "ECANCELED", "EUNSUP", "EINTERNAL"};
     return (size_t)s < sizeof names / sizeof *names ? names[s] : "?";
 }
 

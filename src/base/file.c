@@ -74,8 +74,7 @@ enum hg_status hg_file_read(const char *path, size_t limit, char **out, size_t *
         if (r < 0) s = hg_fail(err, HG_EIO, "%s: %s", path, strerror(errno));
         if (r <= 0) break;
         b.len += (size_t)r;
-        if (b.len > limit)
-            s = hg_fail(err, HG_EFORMAT, "%s: more than %zu bytes", path, limit);
+        if (b.len > limit) s = hg_fail(err, HG_EFORMAT, "%s: more than %zu bytes", path, limit);
     }
     if (fd != STDIN_FILENO) close(fd);
     if (s != HG_OK) {

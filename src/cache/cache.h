@@ -41,7 +41,7 @@ struct hg_cache_params {
     size_t host_bytes;    /* budget of the host tier; 0 = none */
     const char *disk_dir; /* NULL = no disk tier; created if missing */
     size_t disk_bytes;
-    uint8_t key[16];      /* over everything that changes the state: weights, config, KV format,
+    uint8_t key[16]; /* over everything that changes the state: weights, config, KV format,
                              numerics version; entries of another key are never read */
 };
 

@@ -12,27 +12,27 @@ enum { HG_MAX_LAYERS = 256, HG_MAX_EOS = 8, HG_CONV_KERNEL = 4 };
 enum hg_layer_kind { HG_LAYER_GDN, HG_LAYER_ATTN };
 
 struct hg_config {
-    char model_type[64];       /* "qwen3_5_text", "qwen3_5" */
+    char model_type[64]; /* "qwen3_5_text", "qwen3_5" */
     int32_t n_layers;
     uint8_t layer_kind[HG_MAX_LAYERS]; /* enum hg_layer_kind */
-    int32_t n_vocab;           /* rows of embed_tokens and lm_head */
-    int32_t d_model;           /* hidden_size */
-    int32_t d_ff;              /* intermediate_size */
+    int32_t n_vocab;                   /* rows of embed_tokens and lm_head */
+    int32_t d_model;                   /* hidden_size */
+    int32_t d_ff;                      /* intermediate_size */
     float rms_eps;
-    bool tied;                 /* lm_head = embed_tokens */
+    bool tied; /* lm_head = embed_tokens */
     /* gated attention */
     int32_t n_heads, n_kv_heads, d_head;
-    int32_t d_rope;            /* rotated dims: d_head * partial_rotary_factor, even */
+    int32_t d_rope; /* rotated dims: d_head * partial_rotary_factor, even */
     float rope_theta;
     /* gated delta net */
     int32_t n_k_heads, n_v_heads; /* linear_num_{key,value}_heads; n_v_heads % n_k_heads == 0 */
-    int32_t d_k, d_v;          /* linear_{key,value}_head_dim */
+    int32_t d_k, d_v;             /* linear_{key,value}_head_dim */
     /* the rest */
-    int32_t n_mtp;             /* MTP layers: 0 or 1 */
-    int32_t n_ctx_max;         /* max_position_embeddings */
-    hg_tok eos[HG_MAX_EOS];    /* generation_config's, else config's */
+    int32_t n_mtp;          /* MTP layers: 0 or 1 */
+    int32_t n_ctx_max;      /* max_position_embeddings */
+    hg_tok eos[HG_MAX_EOS]; /* generation_config's, else config's */
     int32_t n_eos;
-    bool kv_fp8;               /* the checkpoint asks for an FP8 KV cache */
+    bool kv_fp8;                 /* the checkpoint asks for an FP8 KV cache */
     struct hg_sampling sampling; /* generation_config.json defaults; do_sample false = greedy */
 };
 

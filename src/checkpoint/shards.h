@@ -14,7 +14,7 @@ struct hg_shards;
 enum hg_status hg_shards_open(const char *dir, struct hg_shards **out, struct hg_err *err);
 void hg_shards_close(struct hg_shards *s);
 
-size_t hg_shards_count(const struct hg_shards *s);                       /* tensors */
+size_t hg_shards_count(const struct hg_shards *s);                         /* tensors */
 const struct hg_tensor *hg_shards_at(const struct hg_shards *s, size_t i); /* sorted by name */
 /* NULL if there is none. O(log n). */
 const struct hg_tensor *hg_shards_find(const struct hg_shards *s, const char *name);

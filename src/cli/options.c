@@ -1,4 +1,8 @@
 /* options.c: the option tables that several commands share. */
+#include <pwd.h>
+#include <stdio.h>
+#include <unistd.h>
+
 #include "base/opt.h"
 #include "cli/cli.h"
 
@@ -8,6 +12,10 @@ enum {
     OPT_THREADS,
     OPT_KV,
     OPT_REASONING,
+    OPT_CACHE_DEVICE,
+    OPT_CACHE_HOST,
+    OPT_CACHE_DISK,
+    OPT_CACHE_DIR,
     OPT_TEMPERATURE,
     OPT_TOP_K,
     OPT_TOP_P,
@@ -20,7 +28,10 @@ enum {
 static const struct argp_option model_options[] = {
     {NULL, 0, NULL, 0, "Model:", 10},
     {"dummy", OPT_DUMMY, "GEOMETRY", 0,
-     "Random weights in a known geometry, such as qwen3.5-0.8b, instead of MODEL", 0},
+     "Random weights in a known geometry, such as qwen3.5-0.8b or qwen3.6-27b:bf16 (default "
+     "format: "
+     "nvfp4), instead of MODEL",
+     0},
     {"device", OPT_DEVICE, "NAME", 0,
      "auto, cpu, cpu:avx2, cpu:portable or ref; see 'hedge devices' (default: auto)", 0},
     {"ctx", 'c', "N", 0,
@@ -32,19 +43,31 @@ static const struct argp_option model_options[] = {
      0},
     {"reasoning", OPT_REASONING, "MODE", 0,
      "Thinking before the answer: off, on or auto (default: auto, as the chat template has it)", 0},
+    {"cache-device", OPT_CACHE_DEVICE, "SIZE", 0,
+     "Prefix cache beside the running context; 0 = none (default: 2G, at most an eighth of memory)",
+     0},
+    {"cache-host", OPT_CACHE_HOST, "SIZE", 0, "Prefix cache in host memory (default: 0)", 0},
+    {"cache-disk", OPT_CACHE_DISK, "SIZE", 0,
+     "Prefix cache on disk, which survives a restart (default: 0)", 0},
+    {"cache-dir", OPT_CACHE_DIR, "PATH", 0, "Where it lies (default: ~/.cache/hedge)", 0},
     {0}};
 
-static void read_dummy(struct argp_state *state, const char *arg, struct cli_model *m)
+/* ~/.cache/hedge of this user, by the password file: the environment does not steer Hedge. */
+static const char *default_cache_dir(void)
+{
+    static char path[4096];
+    const struct passwd *pw = getpwuid(getuid());
+    snprintf(path, sizeof path, "%s/.cache/hedge", pw && pw->pw_dir ? pw->pw_dir : "/tmp");
+    return path;
+}
+
+/* 0 on the command line means none, which the engine spells negative. */
+static int64_t cache_size(struct argp_state *state, const char *name, const char *arg)
 {
     struct hg_err err;
-    int i;
-    const char *const *names = hg_preset_names();
-    if (hg_opt_word("--dummy", arg, names, &i, &err) != HG_OK) {
-        const char *near = hg_opt_nearest(arg, names);
-        if (near) cli_usage(state, "%s; did you mean '%s'?", err.text, near);
-        cli_usage(state, "%s", err.text);
-    }
-    m->p.dummy = names[i];
+    uint64_t n = 0;
+    cli_want(state, hg_opt_size(name, arg, &n, &err), &err);
+    return n ? (int64_t)n : -1;
 }
 
 static error_t parse_model(int key, char *arg, struct argp_state *state)
@@ -60,7 +83,7 @@ static error_t parse_model(int key, char *arg, struct argp_state *state)
         if (m->p.model) return ARGP_ERR_UNKNOWN;
         m->p.model = arg;
         return 0;
-    case OPT_DUMMY: read_dummy(state, arg, m); return 0;
+    case OPT_DUMMY: m->p.dummy = arg; return 0;
     case OPT_DEVICE: m->p.device = arg; return 0;
     case 'c':
         cli_want(state, hg_opt_i32("--ctx", arg, 1, INT32_MAX, &m->p.n_ctx, &err), &err);
@@ -76,7 +99,12 @@ static error_t parse_model(int key, char *arg, struct argp_state *state)
         cli_want(state, hg_opt_word("--reasoning", arg, reasonings, &i, &err), &err);
         m->p.reasoning = (enum hg_reasoning)i;
         return 0;
+    case OPT_CACHE_DEVICE: m->p.cache_device = cache_size(state, "--cache-device", arg); return 0;
+    case OPT_CACHE_HOST: m->p.cache_host = cache_size(state, "--cache-host", arg); return 0;
+    case OPT_CACHE_DISK: m->p.cache_disk = cache_size(state, "--cache-disk", arg); return 0;
+    case OPT_CACHE_DIR: m->p.cache_dir = arg; return 0;
     case ARGP_KEY_END:
+        if (!m->p.cache_dir) m->p.cache_dir = default_cache_dir();
         if (m->p.model && m->p.dummy)
             cli_usage(state, "give a model ('%s') or --dummy %s, not both", m->p.model, m->p.dummy);
         return 0;

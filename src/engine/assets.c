@@ -13,7 +13,7 @@ enum { MAX_TEMPLATE = 4 << 20, MAX_CONFIG = 16 << 20 };
 
 const char *const *hg_preset_names(void)
 {
-    static const char *const names[] = {"qwen3.5-0.8b", "qwen3.5-2b",   "qwen3.5-4b",
+    static const char *const names[] = {"qwen3.5-0.8b", "qwen3.5-2b",  "qwen3.5-4b",
                                         "qwen3.5-9b",   "qwen3.6-27b", NULL};
     return names;
 }
@@ -21,8 +21,10 @@ const char *const *hg_preset_names(void)
 static enum hg_status data_path(const char *name, char *buf, size_t n, struct hg_err *err)
 {
     if (hg_data_path(name, buf, n)) return HG_OK;
-    return hg_fail(err, HG_EIO, "%s: found neither beside the program nor under its prefix; see "
-                   "`make install`", name);
+    return hg_fail(err, HG_EIO,
+                   "%s: found neither beside the program nor under its prefix; see "
+                   "`make install`",
+                   name);
 }
 
 /* --dummy NAME[:nvfp4|:bf16]; the tokenizer and template of the embedded model serve it. */

@@ -12,8 +12,8 @@ static void fill_top(const struct hg_request *r, struct hg_top_logprob *t, hg_to
 {
     size_t n = 0;
     const char *bytes = hg_tokenizer_bytes(r->eng->assets.tok, id, &n);
-    *t = (struct hg_top_logprob){.id = id, .logprob = lp, .text = bytes ? bytes : "",
-                                 .n_text = (int32_t)n};
+    *t = (struct hg_top_logprob){
+        .id = id, .logprob = lp, .text = bytes ? bytes : "", .n_text = (int32_t)n};
 }
 
 static void add_logprob(struct hg_request *r, hg_tok id, const float *logits)
@@ -68,8 +68,12 @@ static void on_output(void *ctx, enum hg_event_type type, int32_t index, const c
         memcpy(id, "call_", 5);
         for (int32_t i = 5; i < 29; i++) id[i] = alphabet[hg_rng_below(&rng, sizeof alphabet - 1)];
     }
-    post(r, &(struct hg_event){.type = type, .index = index, .id = id, .name = name ? name : "",
-                               .text = text ? text : "", .n_text = n_text});
+    post(r, &(struct hg_event){.type = type,
+                               .index = index,
+                               .id = id,
+                               .name = name ? name : "",
+                               .text = text ? text : "",
+                               .n_text = n_text});
 }
 
 static void visible(struct hg_request *r)
@@ -109,6 +113,6 @@ void hg_emit_done(struct hg_request *r, enum hg_finish finish)
         hg_request_post(r, &ev);
         return;
     }
-    post(r, &(struct hg_event){.type = HG_EV_DONE, .finish = finish, .usage = r->usage,
-                               .timings = r->timings});
+    post(r, &(struct hg_event){
+                .type = HG_EV_DONE, .finish = finish, .usage = r->usage, .timings = r->timings});
 }

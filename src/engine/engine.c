@@ -51,8 +51,7 @@ static enum hg_status load_weights(struct hg_engine *eng, const struct hg_engine
         return hg_weights_dummy(w, c, dummy_format, 1, eng->be, p->progress, p->progress_ctx, err);
     }
     HG_TRY(hg_shards_open(eng->assets.dir, &shards, err));
-    enum hg_status st =
-        hg_weights_load(w, c, shards, eng->be, p->progress, p->progress_ctx, err);
+    enum hg_status st = hg_weights_load(w, c, shards, eng->be, p->progress, p->progress_ctx, err);
     if (st == HG_OK) hash_weights(h, shards);
     hg_shards_close(shards);
     return st;
@@ -95,12 +94,13 @@ static void describe(struct hg_engine *eng)
              (double)w->n_bytes / 1e6, w->has_mtp ? ", MTP head present (not used yet)" : "");
     snprintf(eng->lines[1], sizeof eng->lines[1], "%s: %d threads; gemm %s; attention %s",
              eng->be->name, eng->be->n_threads, gemm, attn);
-    snprintf(eng->lines[2], sizeof eng->lines[2],
-             "context %d tokens: KV %s, %.1f MB; prefix cache: %d snapshots of %.1f MB, %lld tokens "
-             "of KV",
-             eng->info.n_ctx, kv_names[m->p.kv],
-             (double)m->page_bytes * eng->info.n_ctx / HG_PAGE_TOKENS / 1e6, m->p.n_slots - 1,
-             (double)m->slot_bytes / 1e6, (long long)cache_tokens);
+    snprintf(
+        eng->lines[2], sizeof eng->lines[2],
+        "context %d tokens: KV %s, %.1f MB; prefix cache: %d snapshots of %.1f MB, %lld tokens "
+        "of KV",
+        eng->info.n_ctx, kv_names[m->p.kv],
+        (double)m->page_bytes * eng->info.n_ctx / HG_PAGE_TOKENS / 1e6, m->p.n_slots - 1,
+        (double)m->slot_bytes / 1e6, (long long)cache_tokens);
     eng->info.model_name = eng->assets.name;
     eng->info.model_line = eng->lines[0];
     eng->info.device_line = eng->lines[1];
@@ -126,7 +126,8 @@ static enum hg_status open_parts(struct hg_engine *eng, const struct hg_engine_p
     eng->n_chunk = p->n_chunk ? p->n_chunk : DEFAULT_CHUNK;
     eng->n_queue = p->n_queue ? p->n_queue : DEFAULT_QUEUE;
     eng->reasoning = p->reasoning;
-    struct hg_backend_params bp = {.device = p->device, .n_threads = p->n_threads,
+    struct hg_backend_params bp = {.device = p->device,
+                                   .n_threads = p->n_threads,
                                    .max_rows = eng->n_chunk > HG_LOGITS_ROWS ? eng->n_chunk
                                                                              : HG_LOGITS_ROWS};
     HG_TRY(hg_backend_open(&bp, &eng->be, err));
@@ -209,8 +210,8 @@ enum hg_status hg_tokenize(const struct hg_engine *eng, const char *text, size_t
                            bool parse_special, hg_tok **out, size_t *n_out, struct hg_err *err)
 {
     struct hg_toks t = {0};
-    enum hg_status st = hg_tokenizer_encode(eng->assets.tok, text, n_text, parse_special, NULL, 0,
-                                            NULL, &t, err);
+    enum hg_status st =
+        hg_tokenizer_encode(eng->assets.tok, text, n_text, parse_special, NULL, 0, NULL, &t, err);
     if (st != HG_OK) {
         hg_toks_fini(&t);
         return st;
@@ -231,8 +232,10 @@ enum hg_status hg_detokenize(const struct hg_engine *eng, const hg_tok *ids, siz
         size_t len;
         if (!hg_tokenizer_bytes(eng->assets.tok, ids[i], &len)) {
             hg_buf_fini(&b);
-            return hg_fail(err, HG_EINVAL, "token %d (number %zu): unknown id, the tokenizer has "
-                           "%d", ids[i], i, hg_tokenizer_size(eng->assets.tok));
+            return hg_fail(err, HG_EINVAL,
+                           "token %d (number %zu): unknown id, the tokenizer has "
+                           "%d",
+                           ids[i], i, hg_tokenizer_size(eng->assets.tok));
         }
         hg_detok_push(&d, eng->assets.tok, ids[i], true, &b);
     }
@@ -245,8 +248,7 @@ enum hg_status hg_logits(struct hg_engine *eng, const hg_tok *ids, size_t n_ids,
                          float *out, struct hg_err *err)
 {
     if (n_ids == 0 || n_ids > (size_t)eng->info.n_ctx)
-        return hg_fail(err, HG_ETOOLONG, "%zu tokens, allowed are 1 to %d", n_ids,
-                       eng->info.n_ctx);
+        return hg_fail(err, HG_ETOOLONG, "%zu tokens, allowed are 1 to %d", n_ids, eng->info.n_ctx);
     enum hg_status st = HG_OK;
     size_t row = (size_t)eng->info.n_vocab;
     pthread_mutex_lock(&eng->device);

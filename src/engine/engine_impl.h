@@ -27,8 +27,8 @@
 /* One timeline: tokens and the device memory that holds their state. */
 struct hg_session {
     struct hg_seq seq;
-    hg_tok *tokens;       /* [n_ctx] what is committed: seq.n_past of them */
-    struct hg_row *rows;  /* [max_rows of a step] */
+    hg_tok *tokens;      /* [n_ctx] what is committed: seq.n_past of them */
+    struct hg_row *rows; /* [max_rows of a step] */
 };
 
 /* Which rows of an extension give logits. */
@@ -51,7 +51,7 @@ void hg_session_publish(struct hg_engine *eng, struct hg_session *s, enum hg_cac
 /* -------------------------------------------------------------------------------- assets ---- */
 
 struct hg_assets {
-    char dir[4096];        /* the resolved checkpoint directory, "" for --dummy */
+    char dir[4096]; /* the resolved checkpoint directory, "" for --dummy */
     char name[256];
     struct hg_config cfg;
     struct hg_tokenizer *tok;
@@ -73,12 +73,12 @@ struct hg_engine {
     struct hg_cache *cache;
     struct hg_session *session; /* of the scheduler; hg_logits borrows it under `device` */
     struct hg_engine_info info;
-    char lines[3][256];         /* what info's lines point to */
+    char lines[3][256]; /* what info's lines point to */
     int32_t n_chunk, n_queue;
     enum hg_reasoning reasoning;
 
-    pthread_mutex_t device;     /* held while a request runs */
-    pthread_mutex_t lock;       /* guards everything below */
+    pthread_mutex_t device; /* held while a request runs */
+    pthread_mutex_t lock;   /* guards everything below */
     pthread_cond_t wake;
     pthread_t thread;
     bool has_thread, closing;
@@ -127,7 +127,7 @@ struct hg_request {
     struct hg_detok detok;
     struct hg_stops stops;
     struct hg_buf text, visible;
-    struct hg_logprob *lp;   /* of tokens whose text is not yet out; [n_lp], tops behind each */
+    struct hg_logprob *lp; /* of tokens whose text is not yet out; [n_lp], tops behind each */
     struct hg_top_logprob *lp_top;
     int32_t n_lp, cap_lp;
     struct hg_usage usage;
@@ -137,8 +137,8 @@ struct hg_request {
     pthread_mutex_t lock;
     pthread_cond_t ready;
     struct hg_event_node *first, *last, *taken;
-    bool ended;              /* the last event was queued */
-    bool oom;                /* an event was lost: ends with an error */
+    bool ended; /* the last event was queued */
+    bool oom;   /* an event was lost: ends with an error */
     void (*notify)(void *);
     void *notify_ctx;
 };

@@ -50,14 +50,21 @@ static enum hg_status open_cache(struct hg_engine *eng, const struct hg_engine_p
                                  const uint8_t key[16], struct hg_err *err)
 {
     struct hg_model *m = eng->model;
-    struct hg_cache_params cp = {
-        .mem = {.page_bytes = m->page_bytes, .slot_bytes = m->slot_bytes, .copy_page = copy_page,
-                .read_page = read_page, .write_page = write_page, .copy_slot = copy_slot,
-                .read_slot = read_slot, .write_slot = write_slot, .ctx = m},
-        .n_pages = m->p.n_pages, .slot0 = 1, .n_slots = m->p.n_slots - 1,
-        .host_bytes = p->cache_host > 0 ? (size_t)p->cache_host : 0,
-        .disk_dir = p->cache_disk > 0 ? p->cache_dir : NULL,
-        .disk_bytes = p->cache_disk > 0 ? (size_t)p->cache_disk : 0};
+    struct hg_cache_params cp = {.mem = {.page_bytes = m->page_bytes,
+                                         .slot_bytes = m->slot_bytes,
+                                         .copy_page = copy_page,
+                                         .read_page = read_page,
+                                         .write_page = write_page,
+                                         .copy_slot = copy_slot,
+                                         .read_slot = read_slot,
+                                         .write_slot = write_slot,
+                                         .ctx = m},
+                                 .n_pages = m->p.n_pages,
+                                 .slot0 = 1,
+                                 .n_slots = m->p.n_slots - 1,
+                                 .host_bytes = p->cache_host > 0 ? (size_t)p->cache_host : 0,
+                                 .disk_dir = p->cache_disk > 0 ? p->cache_dir : NULL,
+                                 .disk_bytes = p->cache_disk > 0 ? (size_t)p->cache_disk : 0};
     memcpy(cp.key, key, sizeof cp.key);
     return hg_cache_create(&cp, &eng->cache, err);
 }
@@ -65,13 +72,17 @@ static enum hg_status open_cache(struct hg_engine *eng, const struct hg_engine_p
 /* Slot 0 is the running sequence's. The budget buys snapshots, each with some pages of its own; what
  * one snapshot costs is only known once a slot's and a page's size are: from the model's shape. */
 enum hg_status hg_engine_memory(struct hg_engine *eng, enum hg_kv kv,
-                                const struct hg_engine_params *p, struct hg_weights *w, const uint8_t key[16], struct hg_err *err)
+                                const struct hg_engine_params *p, struct hg_weights *w,
+                                const uint8_t key[16], struct hg_err *err)
 {
     const struct hg_config *c = &eng->assets.cfg;
     int64_t context_pages = (eng->info.n_ctx + HG_PAGE_TOKENS - 1) / HG_PAGE_TOKENS;
-    struct hg_model_params mp = {.n_slots = 1, .n_pages = (int32_t)context_pages,
-                                 .max_rows = eng->be->max_rows, .max_seqs = 1,
-                                 .max_want = HG_LOGITS_ROWS, .kv = kv};
+    struct hg_model_params mp = {.n_slots = 1,
+                                 .n_pages = (int32_t)context_pages,
+                                 .max_rows = eng->be->max_rows,
+                                 .max_seqs = 1,
+                                 .max_want = HG_LOGITS_ROWS,
+                                 .kv = kv};
     size_t page_bytes, slot_bytes;
     hg_model_sizes(c, eng->be, mp.kv, &page_bytes, &slot_bytes);
     int64_t entry = (int64_t)slot_bytes + ENTRY_PAGES * (int64_t)page_bytes;

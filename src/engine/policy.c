@@ -21,8 +21,7 @@ static void add(struct hg_cut *out, int32_t *n, int64_t pos, enum hg_cache_kind 
     ++*n;
 }
 
-int32_t hg_policy_cuts(json_t *messages, const int64_t *starts, size_t n_starts,
-                       struct hg_cut *out)
+int32_t hg_policy_cuts(json_t *messages, const int64_t *starts, size_t n_starts, struct hg_cut *out)
 {
     int32_t n = 0;
     size_t n_messages = json_array_size(messages), first = 0, user = n_messages;

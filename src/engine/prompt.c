@@ -22,9 +22,10 @@ static enum hg_status check_tools(const struct hg_request_params *p, struct hg_e
     if (p->tool_choice != HG_TOOLS_NAMED) return HG_OK;
     size_t i;
     json_t *tool;
-    json_array_foreach(p->tools, i, tool) {
-        const char *name = json_string_value(json_object_get(json_object_get(tool, "function"),
-                                                             "name"));
+    json_array_foreach(p->tools, i, tool)
+    {
+        const char *name =
+            json_string_value(json_object_get(json_object_get(tool, "function"), "name"));
         if (name && p->tool_name && strcmp(name, p->tool_name) == 0) return HG_OK;
     }
     return hg_fail(err, HG_EINVAL, "tool_choice: no tool is named '%s'",
@@ -73,12 +74,12 @@ static enum hg_status encode_rendered(struct hg_request *r, const struct hg_requ
     forced_text(p, &forced);
     struct hg_output_params op = {.in_reasoning = ends_in_think(text->text, text->n),
                                   .tools = has_tools(p) ? p->tools : NULL,
-                                  .forced = forced.data, .only_tool = p->tool_name};
+                                  .forced = forced.data,
+                                  .only_tool = p->tool_name};
     int64_t *starts = calloc(text->n_starts + 1, sizeof *starts);
     r->output = hg_output_create(&op);
     enum hg_status st = HG_OK;
-    if (!starts || !r->output || forced.oom)
-        st = hg_fail(err, HG_ENOMEM, "request: out of memory");
+    if (!starts || !r->output || forced.oom) st = hg_fail(err, HG_ENOMEM, "request: out of memory");
     if (st == HG_OK)
         st = hg_tokenizer_encode(r->eng->assets.tok, text->text, text->n, true, text->starts,
                                  text->n_starts, starts, &r->prompt, err);

@@ -86,8 +86,10 @@ void hg_request_post(struct hg_request *r, const struct hg_event *ev)
     pthread_mutex_lock(&r->lock);
     if (n && r->last) r->last->next = n;
     if (n && !r->first) r->first = n;
-    if (n) r->last = n;
-    else r->oom = true;
+    if (n)
+        r->last = n;
+    else
+        r->oom = true;
     if (last) r->ended = true;
     pthread_cond_signal(&r->ready);
     /* Under the lock, so that hg_request_free can promise that it is never called again. */
@@ -137,8 +139,10 @@ static bool unqueue(struct hg_request *r)
     struct hg_request *before = NULL;
     for (struct hg_request *q = eng->first; q && !found; q = q->next) {
         if (q == r) {
-            if (before) before->next = r->next;
-            else eng->first = r->next;
+            if (before)
+                before->next = r->next;
+            else
+                eng->first = r->next;
             if (eng->last == r) eng->last = before;
             eng->stats.n_waiting--;
             found = true;
@@ -192,16 +196,18 @@ static enum hg_status request_init(struct hg_request *r, const struct hg_request
     int32_t n_ctx = eng->info.n_ctx;
     if (r->prompt.n == 0) return hg_fail(err, HG_EINVAL, "prompt: no tokens");
     if (r->prompt.n >= (size_t)n_ctx)
-        return hg_fail(err, HG_ETOOLONG, "prompt of %zu tokens does not fit the context of %d "
-                       "tokens with room for an answer", r->prompt.n, n_ctx);
+        return hg_fail(err, HG_ETOOLONG,
+                       "prompt of %zu tokens does not fit the context of %d "
+                       "tokens with room for an answer",
+                       r->prompt.n, n_ctx);
     int32_t room = n_ctx - (int32_t)r->prompt.n;
     r->max_tokens = p->max_tokens > 0 && p->max_tokens < room ? p->max_tokens : room;
     r->ignore_eos = p->ignore_eos;
     r->keep_special = p->echo_special;
     r->n_logprobs = p->n_logprobs;
     HG_TRY(copy_stops(r, p, err));
-    HG_TRY(hg_sampler_create(&p->sampling, eng->info.n_vocab, eng->info.n_tokens, &r->sampler,
-                             err));
+    HG_TRY(
+        hg_sampler_create(&p->sampling, eng->info.n_vocab, eng->info.n_tokens, &r->sampler, err));
     return HG_OK;
 }
 
@@ -218,8 +224,10 @@ static enum hg_status enqueue(struct hg_request *r, struct hg_err *err)
                      eng->stats.n_waiting);
     } else {
         atomic_fetch_add(&r->refs, 1);
-        if (eng->last) eng->last->next = r;
-        else eng->first = r;
+        if (eng->last)
+            eng->last->next = r;
+        else
+            eng->first = r;
         eng->last = r;
         eng->stats.n_waiting++;
         eng->stats.n_requests++;

@@ -35,7 +35,8 @@ static enum hg_status prefill(struct hg_engine *eng, struct hg_request *r, struc
         struct hg_cut cut = hg_policy_next(r->cuts, r->n_cuts, done, n);
         enum hg_want want = cut.pos == n ? HG_WANT_LAST : HG_WANT_NONE;
         HG_TRY(canceled(r, err));
-        HG_TRY(hg_session_extend(eng, eng->session, ids + done, cut.pos - done, want, &k, out, err));
+        HG_TRY(
+            hg_session_extend(eng, eng->session, ids + done, cut.pos - done, want, &k, out, err));
         done += k;
         count_step(eng);
         if (done == cut.pos && done < n) hg_session_publish(eng, eng->session, cut.kind);
@@ -62,7 +63,8 @@ static enum hg_status decode(struct hg_engine *eng, struct hg_request *r, struct
         HG_TRY(canceled(r, err));
         hg_tok id = hg_sampler_draw(r->sampler, out->logits);
         if (id < 0)
-            return hg_fail(err, HG_EINTERNAL, "no token can be drawn: all logits are banned or "
+            return hg_fail(err, HG_EINTERNAL,
+                           "no token can be drawn: all logits are banned or "
                            "not finite");
         if (r->usage.n_completion == 0) r->timings.ttft_s = hg_now() - r->t_submit;
         r->usage.n_completion++;
@@ -98,8 +100,9 @@ static void run(struct hg_engine *eng, struct hg_request *r)
         hg_emit_done(r, finish);
     } else {
         if (st != HG_ECANCELED) hg_log(HG_LOG_ERROR, "request failed: %s", err.text);
-        hg_request_post(r, &(struct hg_event){.type = HG_EV_ERROR, .err = err, .usage = r->usage,
-                                              .timings = r->timings});
+        hg_request_post(
+            r, &(struct hg_event){
+                   .type = HG_EV_ERROR, .err = err, .usage = r->usage, .timings = r->timings});
     }
     pthread_mutex_lock(&eng->lock);
     eng->stats.n_running--;

@@ -35,7 +35,8 @@ void hg_session_free(struct hg_engine *eng, struct hg_session *s)
 int32_t hg_session_begin(struct hg_engine *eng, struct hg_session *s, const hg_tok *ids, int32_t n)
 {
     hg_cache_release(eng->cache, &s->seq);
-    struct hg_cache_hit hit = n > 0 ? hg_cache_lookup(eng->cache, ids, n) : (struct hg_cache_hit){0};
+    struct hg_cache_hit hit =
+        n > 0 ? hg_cache_lookup(eng->cache, ids, n) : (struct hg_cache_hit){0};
     if (hit.n_tokens > 0 && hg_cache_restore(eng->cache, hit, &s->seq)) {
         memcpy(s->tokens, ids, (size_t)hit.n_tokens * sizeof *ids);
         return hit.n_tokens;
@@ -56,9 +57,11 @@ enum hg_status hg_session_extend(struct hg_engine *eng, struct hg_session *s, co
     if (!hg_cache_reserve(eng->cache, seq, seq->n_past + k))
         return hg_fail(err, HG_EBUSY, "KV cache: no page is free for %d tokens", k);
     for (int32_t i = 0; i < k; i++)
-        s->rows[i] = (struct hg_row){.token = ids[i], .pos = seq->n_past + i, .parent = i - 1,
-                                     .want = want == HG_WANT_ALL ||
-                                             (want == HG_WANT_LAST && i == n - 1)};
+        s->rows[i] =
+            (struct hg_row){.token = ids[i],
+                            .pos = seq->n_past + i,
+                            .parent = i - 1,
+                            .want = want == HG_WANT_ALL || (want == HG_WANT_LAST && i == n - 1)};
     memcpy(s->tokens + seq->n_past, ids, (size_t)k * sizeof *ids);
     HG_TRY(hg_step(eng->model, HG_EXTEND, s->rows, k, &seq, 1, out, err));
     *n_done = k;

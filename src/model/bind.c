@@ -23,8 +23,8 @@ struct binder {
     struct hg_err *err;
     /* source: checkpoint */
     const struct hg_shards *shards;
-    const char *body;     /* prefix of the body's tensors */
-    bool *used;           /* [hg_shards_count] */
+    const char *body; /* prefix of the body's tensors */
+    bool *used;       /* [hg_shards_count] */
     /* source: random (shards NULL) */
     struct hg_rng rng;
     enum hg_format format;
@@ -41,7 +41,8 @@ static const struct hg_tensor *take(struct binder *b, const char *name)
 
 static enum hg_status missing(struct binder *b, const char *name, const char *wanted)
 {
-    return hg_fail(b->err, HG_EFORMAT, "%s: missing from the checkpoint, expected %s", name, wanted);
+    return hg_fail(b->err, HG_EFORMAT, "%s: missing from the checkpoint, expected %s", name,
+                   wanted);
 }
 
 static enum hg_status want_shape(struct binder *b, const struct hg_tensor *t, int32_t rank,
@@ -210,8 +211,8 @@ static void account(struct binder *b, const struct hg_matrix_src *s, bool read_p
 }
 
 /* out NULL: checked only (the MTP head). */
-static enum hg_status bind_matrix(struct binder *b, const char *prefix, const char *name,
-                                  int64_t n, int64_t k, struct hg_matrix *out)
+static enum hg_status bind_matrix(struct binder *b, const char *prefix, const char *name, int64_t n,
+                                  int64_t k, struct hg_matrix *out)
 {
     char full[512];
     snprintf(full, sizeof full, "%s%s", prefix, name);
@@ -328,8 +329,10 @@ static enum hg_status refuse_unknown(struct binder *b)
         if (b->used[i] || strncmp(t->name, "model.visual.", 13) == 0 ||
             strncmp(t->name, "visual.", 7) == 0)
             continue;
-        return hg_fail(b->err, HG_EFORMAT, "%s: unknown tensor, nothing in this architecture uses "
-                       "it (%s)", t->name, t->file);
+        return hg_fail(b->err, HG_EFORMAT,
+                       "%s: unknown tensor, nothing in this architecture uses "
+                       "it (%s)",
+                       t->name, t->file);
     }
     return HG_OK;
 }
@@ -366,8 +369,14 @@ enum hg_status hg_weights_load(struct hg_weights *w, const struct hg_config *c,
                                const struct hg_shards *shards, struct hg_backend *be,
                                hg_progress_fn *progress, void *progress_ctx, struct hg_err *err)
 {
-    struct binder b = {.c = c, .w = w, .be = be, .progress = progress, .err = err,
-                       .progress_ctx = progress_ctx, .shards = shards, .body = body_prefix(shards)};
+    struct binder b = {.c = c,
+                       .w = w,
+                       .be = be,
+                       .progress = progress,
+                       .err = err,
+                       .progress_ctx = progress_ctx,
+                       .shards = shards,
+                       .body = body_prefix(shards)};
     *w = (struct hg_weights){0};
     size_t n = hg_shards_count(shards);
     b.used = calloc(n + 1, sizeof *b.used);
@@ -384,8 +393,14 @@ enum hg_status hg_weights_dummy(struct hg_weights *w, const struct hg_config *c,
                                 enum hg_format format, uint64_t seed, struct hg_backend *be,
                                 hg_progress_fn *progress, void *progress_ctx, struct hg_err *err)
 {
-    struct binder b = {.c = c, .w = w, .be = be, .progress = progress, .err = err,
-                       .progress_ctx = progress_ctx, .body = "model.", .rng = {seed},
+    struct binder b = {.c = c,
+                       .w = w,
+                       .be = be,
+                       .progress = progress,
+                       .err = err,
+                       .progress_ctx = progress_ctx,
+                       .body = "model.",
+                       .rng = {seed},
                        .format = format};
     *w = (struct hg_weights){0};
     enum hg_status st = bind_all(&b);

@@ -23,8 +23,10 @@ void hg_model_sizes(const struct hg_config *c, struct hg_backend *be, enum hg_kv
     size_t page = be->ops->kv_page_bytes(be, kv, c->n_kv_heads, c->d_head);
     *page_bytes = *slot_bytes = 0;
     for (int32_t i = 0; i < c->n_layers; i++)
-        if (c->layer_kind[i] == HG_LAYER_ATTN) *page_bytes += page;
-        else *slot_bytes += state + window;
+        if (c->layer_kind[i] == HG_LAYER_ATTN)
+            *page_bytes += page;
+        else
+            *slot_bytes += state + window;
 }
 
 static enum hg_status layer_memory(struct hg_model *m, int32_t i, struct hg_err *err)
@@ -33,15 +35,16 @@ static enum hg_status layer_memory(struct hg_model *m, int32_t i, struct hg_err 
     struct hg_layer_memory *mem = &m->mem[i];
     size_t slots = (size_t)m->p.n_slots, act = m->be->act_size;
     if (c->layer_kind[i] == HG_LAYER_ATTN) {
-        mem->kv = (struct hg_kv_layer){.dtype = m->p.kv, .n_kv_heads = c->n_kv_heads,
-                                       .d_head = c->d_head, .k_scale = m->w.layer[i].k_scale,
+        mem->kv = (struct hg_kv_layer){.dtype = m->p.kv,
+                                       .n_kv_heads = c->n_kv_heads,
+                                       .d_head = c->d_head,
+                                       .k_scale = m->w.layer[i].k_scale,
                                        .v_scale = m->w.layer[i].v_scale};
-        mem->kv.page_bytes =
-            m->be->ops->kv_page_bytes(m->be, m->p.kv, c->n_kv_heads, c->d_head);
+        mem->kv.page_bytes = m->be->ops->kv_page_bytes(m->be, m->p.kv, c->n_kv_heads, c->d_head);
         return get(m, (size_t)m->p.n_pages, mem->kv.page_bytes, &mem->kv.pool, err);
     }
-    struct hg_gdn_dims d = {.n_k_heads = c->n_k_heads, .n_v_heads = c->n_v_heads, .d_k = c->d_k,
-                            .d_v = c->d_v};
+    struct hg_gdn_dims d = {
+        .n_k_heads = c->n_k_heads, .n_v_heads = c->n_v_heads, .d_k = c->d_k, .d_v = c->d_v};
     size_t conv = (size_t)hg_config_conv_dim(c), k = (size_t)d.n_k_heads * (size_t)d.d_k;
     size_t hv = (size_t)d.n_v_heads, v = hv * (size_t)d.d_v, s = v * (size_t)d.d_k;
     size_t rows = (size_t)m->p.max_verify;
@@ -126,13 +129,13 @@ void hg_model_free(struct hg_model *m)
     const struct hg_backend_ops *op = m->be->ops;
     for (int32_t i = 0; m->mem && i < m->cfg.n_layers; i++) {
         struct hg_layer_memory *mem = &m->mem[i];
-        void *all[] = {mem->kv.pool,    mem->state.s, mem->state.conv,  mem->stash.mixed,
-                       mem->stash.k,    mem->stash.v, mem->stash.alpha, mem->stash.beta};
+        void *all[] = {mem->kv.pool, mem->state.s, mem->state.conv,  mem->stash.mixed,
+                       mem->stash.k, mem->stash.v, mem->stash.alpha, mem->stash.beta};
         for (size_t j = 0; j < sizeof all / sizeof *all; j++) op->free(m->be, all[j]);
     }
     struct hg_scratch *s = &m->scratch;
-    void *all[] = {s->x, s->y, s->mid[0], s->mid[1], s->mid[2], s->mid[3], s->mix, s->hidden,
-                   s->logits};
+    void *all[] = {s->x,      s->y,   s->mid[0], s->mid[1], s->mid[2],
+                   s->mid[3], s->mix, s->hidden, s->logits};
     for (size_t j = 0; j < sizeof all / sizeof *all; j++) op->free(m->be, all[j]);
     hg_weights_free(&m->w, &m->cfg, m->be);
     hg_plan_free(m->plan);

@@ -19,16 +19,16 @@ struct hg_layer {
     enum hg_layer_kind kind;
 #define MATRIX_BLOCK(field) struct hg_matrix field;
 #define VECTOR_BLOCK(field) float *field;
-#define MATRIX_ATTN MATRIX_BLOCK
-#define VECTOR_ATTN VECTOR_BLOCK
-#define MATRIX_GDN MATRIX_BLOCK
-#define VECTOR_GDN VECTOR_BLOCK
+#define MATRIX_ATTN         MATRIX_BLOCK
+#define VECTOR_ATTN         VECTOR_BLOCK
+#define MATRIX_GDN          MATRIX_BLOCK
+#define VECTOR_GDN          VECTOR_BLOCK
 #define MATRIX_BODY(field)
 #define VECTOR_BODY(field)
 #define MATRIX_ROOT(field)
 #define MATRIX_MTP(field)
 #define VECTOR_MTP(field)
-#define MATRIX(scope, field, name, n, k) MATRIX_##scope(field)
+#define MATRIX(scope, field, name, n, k)           MATRIX_##scope(field)
 #define VECTOR(scope, field, name, count, prepare) VECTOR_##scope(field)
 #include "model/weights.def"
     float k_scale, v_scale; /* FP8 KV: from the checkpoint, else 1 */
@@ -40,11 +40,11 @@ struct hg_weights {
     float *norm;              /* [d_model] */
     struct hg_layer *layer;   /* [n_layers] */
     /* Facts for people. */
-    int64_t n_params;         /* all but MTP */
-    uint64_t n_bytes;         /* as stored: codes and block scales */
-    uint64_t n_bytes_token;   /* read per decoded token: all but the embedding table */
+    int64_t n_params;       /* all but MTP */
+    uint64_t n_bytes;       /* as stored: codes and block scales */
+    uint64_t n_bytes_token; /* read per decoded token: all but the embedding table */
     int64_t n_params_format[HG_N_FORMATS];
-    bool has_mtp;             /* the checkpoint carries an MTP head (checked, not loaded yet) */
+    bool has_mtp; /* the checkpoint carries an MTP head (checked, not loaded yet) */
 };
 
 /* Per-layer memory. */
@@ -76,18 +76,18 @@ struct hg_model_params {
 
 struct hg_model {
     struct hg_config cfg;
-    struct hg_backend *be;      /* borrowed */
+    struct hg_backend *be; /* borrowed */
     struct hg_weights w;
     struct hg_model_params p;
     struct hg_layer_memory *mem; /* [n_layers] */
     struct hg_scratch scratch;
-    struct hg_plan *plan;        /* of the last step */
+    struct hg_plan *plan;         /* of the last step */
     struct hg_plan_input *inputs; /* [max_seqs] */
-    bool can_commit;             /* the last step was a VERIFY */
-    float *logits;              /* host [max_want][n_vocab] */
-    float *hidden;              /* host [max_want][d_model] */
-    size_t page_bytes;          /* of one page over all layers */
-    size_t slot_bytes;          /* of one state slot over all layers */
+    bool can_commit;              /* the last step was a VERIFY */
+    float *logits;                /* host [max_want][n_vocab] */
+    float *hidden;                /* host [max_want][d_model] */
+    size_t page_bytes;            /* of one page over all layers */
+    size_t slot_bytes;            /* of one state slot over all layers */
 };
 
 typedef void hg_progress_fn(void *ctx, const char *stage, uint64_t done, uint64_t total);

@@ -2,8 +2,8 @@
 
 /* One contiguous piece of a slot or page in device memory. */
 struct piece {
-    char *base;   /* of number 0 */
-    size_t n;     /* bytes of one */
+    char *base; /* of number 0 */
+    size_t n;   /* bytes of one */
 };
 
 /* The pieces of a slot (GDN layers) or page (attention layers) in layer i; returns how many. */

@@ -10,11 +10,11 @@
 /* Zero state: an empty sequence begins. */
 void hg_slot_reset(struct hg_model *m, int32_t slot);
 void hg_slot_copy(struct hg_model *m, int32_t dst, int32_t src);
-void hg_slot_read(struct hg_model *m, int32_t slot, void *image);        /* m->slot_bytes */
+void hg_slot_read(struct hg_model *m, int32_t slot, void *image); /* m->slot_bytes */
 void hg_slot_write(struct hg_model *m, int32_t slot, const void *image);
 
 void hg_page_copy(struct hg_model *m, int32_t dst, int32_t src);
-void hg_page_read(struct hg_model *m, int32_t page, void *image);        /* m->page_bytes */
+void hg_page_read(struct hg_model *m, int32_t page, void *image); /* m->page_bytes */
 void hg_page_write(struct hg_model *m, int32_t page, const void *image);
 
 #endif

@@ -2,17 +2,19 @@
 
 static void norm(struct hg_model *m, const void *x, const float *w, int32_t n, void *y)
 {
-    m->be->ops->rmsnorm(m->be, &(struct hg_rmsnorm_args){.x = x, .w = w, .n_rows = n,
-                                                         .d = m->cfg.d_model,
-                                                         .eps = m->cfg.rms_eps, .y = y});
+    m->be->ops->rmsnorm(
+        m->be,
+        &(struct hg_rmsnorm_args){
+            .x = x, .w = w, .n_rows = n, .d = m->cfg.d_model, .eps = m->cfg.rms_eps, .y = y});
 }
 
 static void run_layers(struct hg_model *m)
 {
     struct hg_scratch *s = &m->scratch;
     int32_t n = m->plan->n_rows;
-    m->be->ops->embed(m->be, &(struct hg_embed_args){.table = &m->w.embed, .tok = m->plan->tok,
-                                                     .n_rows = n, .out = s->x});
+    m->be->ops->embed(m->be,
+                      &(struct hg_embed_args){
+                          .table = &m->w.embed, .tok = m->plan->tok, .n_rows = n, .out = s->x});
     for (int32_t i = 0; i < m->cfg.n_layers; i++) {
         const struct hg_layer *w = &m->w.layer[i];
         norm(m, s->x, w->norm_in, n, s->y);
@@ -31,12 +33,14 @@ static void run_head(struct hg_model *m, struct hg_step_out *out)
     int32_t n = m->plan->n_want;
     *out = (struct hg_step_out){.logits = m->logits, .hidden = m->hidden, .n_want = n};
     if (n == 0) return;
-    op->gather(m->be, &(struct hg_gather_args){.x = s->x, .index = m->plan->want, .n = n,
-                                               .d = c->d_model, .y = s->hidden});
+    op->gather(m->be,
+               &(struct hg_gather_args){
+                   .x = s->x, .index = m->plan->want, .n = n, .d = c->d_model, .y = s->hidden});
     norm(m, s->hidden, m->w.norm, n, s->hidden);
-    op->gemm(m->be, &(struct hg_gemm_args){
-        .x = s->hidden, .n_rows = n, .n_parts = 1,
-        .part = {{.w = &m->w.lm_head, .y = s->logits}}});
+    op->gemm(m->be, &(struct hg_gemm_args){.x = s->hidden,
+                                           .n_rows = n,
+                                           .n_parts = 1,
+                                           .part = {{.w = &m->w.lm_head, .y = s->logits}}});
     op->read_act(m->be, m->logits, s->logits, (size_t)n * (size_t)c->n_vocab);
     op->read_act(m->be, m->hidden, s->hidden, (size_t)n * (size_t)c->d_model);
 }
@@ -74,8 +78,8 @@ enum hg_status hg_step(struct hg_model *m, enum hg_step_kind kind, const struct 
     for (int32_t i = 0; i < n_seqs; i++) {
         const struct hg_seq *s = seqs[i];
         HG_TRY(check_seq(m, seqs, i, err));
-        m->inputs[i] = (struct hg_plan_input){.n_past = s->n_past, .slot = s->slot,
-                                              .pages = s->pages, .n_pages = s->n_pages};
+        m->inputs[i] = (struct hg_plan_input){
+            .n_past = s->n_past, .slot = s->slot, .pages = s->pages, .n_pages = s->n_pages};
     }
     HG_TRY(hg_plan_build(m->plan, kind, rows, n_rows, m->inputs, n_seqs, m->cfg.n_vocab, err));
     if (m->plan->n_want > m->p.max_want)
@@ -98,8 +102,10 @@ enum hg_status hg_commit(struct hg_model *m, struct hg_seq *seq, int32_t leaf, s
         return hg_fail(err, HG_EINVAL, "commit of row %d: no such row in a VERIFY step", leaf);
     const struct hg_plan_seq *s = &p->seq[p->row_seq[leaf]];
     if (s->slot != seq->slot || s->n_past != seq->n_past)
-        return hg_fail(err, HG_EINVAL, "commit of row %d: it belongs to another sequence, or was "
-                       "committed", leaf);
+        return hg_fail(err, HG_EINVAL,
+                       "commit of row %d: it belongs to another sequence, or was "
+                       "committed",
+                       leaf);
     int32_t path[HG_TREE_ROWS], src[HG_TREE_ROWS], dst[HG_TREE_ROWS];
     int32_t n = p->pos[leaf] - s->n_past + 1, n_moves = 0;
     for (int32_t r = leaf, i = n - 1; i >= 0; r = p->parent[r], i--) path[i] = r;
@@ -113,12 +119,14 @@ enum hg_status hg_commit(struct hg_model *m, struct hg_seq *seq, int32_t leaf, s
     for (int32_t i = 0; i < m->cfg.n_layers; i++) {
         const struct hg_layer_memory *mem = &m->mem[i];
         if (m->w.layer[i].kind == HG_LAYER_GDN)
-            m->be->ops->gdn_commit(m->be, &(struct hg_gdn_commit_args){
-                .state = &mem->state, .stash = &mem->stash, .slot = seq->slot, .path = path,
-                .n = n});
+            m->be->ops->gdn_commit(m->be, &(struct hg_gdn_commit_args){.state = &mem->state,
+                                                                       .stash = &mem->stash,
+                                                                       .slot = seq->slot,
+                                                                       .path = path,
+                                                                       .n = n});
         else if (n_moves)
-            m->be->ops->kv_move(m->be, &(struct hg_kv_move_args){.kv = &mem->kv, .src = src,
-                                                                 .dst = dst, .n = n_moves});
+            m->be->ops->kv_move(m->be, &(struct hg_kv_move_args){
+                                           .kv = &mem->kv, .src = src, .dst = dst, .n = n_moves});
     }
     m->be->ops->sync(m->be);
     seq->n_past += n;

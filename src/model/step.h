@@ -8,9 +8,9 @@
 /* One sequence: what is committed, and where it lies. Pages and slot are the owner's to give and
  * take (engine, cache); the model only reads them. */
 struct hg_seq {
-    int32_t n_past;       /* committed tokens */
-    int32_t slot;         /* recurrent state slot */
-    int32_t *pages;       /* page ids, in order of position */
+    int32_t n_past; /* committed tokens */
+    int32_t slot;   /* recurrent state slot */
+    int32_t *pages; /* page ids, in order of position */
     int32_t n_pages;
 };
 

@@ -28,7 +28,7 @@ hg_tok hg_sampler_draw(struct hg_sampler *s, const float *logits);
 /* Log-probabilities of the undistorted row: of `drawn`, and of the n_top best (descending; ties by
  * id). top_ids and top_lp hold n_top entries; where the row has fewer above -inf, the last ones
  * become -1 and -inf. NaN counts as -inf. */
-void hg_logprobs(const float *logits, int32_t n_vocab, hg_tok drawn, float *drawn_lp,
-                 int32_t n_top, hg_tok *top_ids, float *top_lp);
+void hg_logprobs(const float *logits, int32_t n_vocab, hg_tok drawn, float *drawn_lp, int32_t n_top,
+                 hg_tok *top_ids, float *top_lp);
 
 #endif

@@ -165,7 +165,10 @@ void hg_job_end(struct hg_job *j)
 {
     j->http = NULL;
     if (!claim(j)) return; /* it comes back on the ready list */
-    if (j->req && !j->over) hg_request_cancel(j->req);
+    if (j->req && !j->over) {
+        j->srv->metrics.n_left++;
+        hg_request_cancel(j->req);
+    }
     job_free(j);
 }
 

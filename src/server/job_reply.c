@@ -118,6 +118,7 @@ void hg_job_event(struct hg_job *j, const struct hg_event *ev)
 {
     bool last = ev->type == HG_EV_DONE || ev->type == HG_EV_ERROR;
     j->over = last;
+    if (last) hg_metrics_add(&j->srv->metrics, ev);
     bool failed = ev->type == HG_EV_ERROR || (last && ev->finish == HG_FINISH_CANCELED);
     if (failed) {
         fail_reply(j, ev);

@@ -49,6 +49,7 @@ static const struct route routes[] = {{"POST", "/v1/chat/completions", hg_v1_cha
                                       {"GET", "/v1/models", hg_v1_models, false},
                                       {"GET", "/v1/models/", hg_v1_model, false},
                                       {"GET", "/health", hg_health, true},
+                                      {"GET", "/metrics", hg_metrics_page, false},
                                       {"POST", "/tokenize", hg_tokenize_text, false},
                                       {"POST", "/detokenize", hg_detokenize_ids, false}};
 

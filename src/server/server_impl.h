@@ -18,6 +18,7 @@
 
 #include "server/api_request.h"
 #include "server/http.h"
+#include "server/metrics.h"
 #include "server/server.h"
 
 struct hg_job;
@@ -30,6 +31,7 @@ struct hg_server {
     struct hg_http *http;
     int64_t created;         /* Unix time of the start */
     bool stopping, stop_now; /* as on_stop of http.h says */
+    struct hg_metrics metrics; /* the loop's */
     LIST_HEAD(, hg_job) jobs;
     pthread_t worker;
     bool has_worker;
@@ -133,6 +135,7 @@ void hg_v1_completions(struct hg_server *s, struct hg_http_req *r);
 void hg_v1_models(struct hg_server *s, struct hg_http_req *r);
 void hg_v1_model(struct hg_server *s, struct hg_http_req *r);
 void hg_health(struct hg_server *s, struct hg_http_req *r);
+void hg_metrics_page(struct hg_server *s, struct hg_http_req *r);
 void hg_tokenize_text(struct hg_server *s, struct hg_http_req *r);
 void hg_detokenize_ids(struct hg_server *s, struct hg_http_req *r);
 

@@ -1,4 +1,4 @@
-/* The small endpoints: models, health, tokenize, detokenize. */
+/* The small endpoints: models, health, metrics, tokenize, detokenize. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +50,18 @@ void hg_health(struct hg_server *s, struct hg_http_req *r)
     hg_buf_printf(&b, "{\"status\":\"%s\",\"running\":%d,\"waiting\":%d}",
                   s->stopping ? "stopping" : "ok", stats.n_running, stats.n_waiting);
     hg_reply_json(r, s->stopping ? 503 : 200, NULL, &b);
+}
+
+void hg_metrics_page(struct hg_server *s, struct hg_http_req *r)
+{
+    struct hg_stats stats;
+    struct hg_buf b;
+    hg_engine_stats(s->eng, &stats);
+    hg_buf_init(&b);
+    hg_metrics_write(&s->metrics, &stats, &b);
+    hg_http_reply(r, b.oom ? 503 : 200, "text/plain; version=0.0.4", NULL, b.oom ? "" : b.data,
+                  b.oom ? 0 : b.len);
+    hg_buf_fini(&b);
 }
 
 static enum hg_status parse_object(const struct hg_buf *text, json_t **out, struct hg_api_err *err)

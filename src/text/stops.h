@@ -7,7 +7,7 @@
 struct hg_stops {
     const char *const *list; /* borrowed */
     int32_t n;
-    struct hg_buf held;      /* a proper prefix of some stop string, not yet released */
+    struct hg_buf held; /* a proper prefix of some stop string, not yet released */
 };
 void hg_stops_init(struct hg_stops *s, const char *const *list, int32_t n);
 void hg_stops_fini(struct hg_stops *s);

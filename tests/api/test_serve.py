@@ -210,6 +210,34 @@ class Serve(unittest.TestCase):
         status, _, raw = self.s.call("POST", "/tokenize", {"content": "Hello world"})
         self.assertGreater(len(json.loads(raw)["tokens"]), 1)
 
+    def test_metrics(self):
+        self.s.chat(messages=[{"role": "user", "content": "Hi"}], max_tokens=4)
+        status, headers, raw = self.s.call("GET", "/metrics")
+        self.assertEqual(status, 200)
+        values = {}
+        for line in raw.decode().splitlines():
+            if not line.startswith("#"):
+                name, value = line.rsplit(" ", 1)
+                self.assertNotIn(name, values)
+                values[name] = float(value)
+        self.assertGreater(values['hedge_requests_total{result="ok"}'], 0)
+        self.assertGreater(values["hedge_ttft_seconds_count"], 0)
+        self.assertEqual(values['hedge_ttft_seconds_bucket{le="+Inf"}'], values["hedge_ttft_seconds_count"])
+
+    def test_next_turn_is_cached(self):
+        """An agent's next turn prefills what is new: the shared prefix is reported as cached."""
+        msgs = [{"role": "system", "content": "You are terse."}, {"role": "user", "content": "Say a word. " * 40}]
+        first = json.loads(self.s.chat(messages=msgs, max_tokens=8, temperature=0)[2])
+        n = first["usage"]["prompt_tokens"]
+        msgs += [{"role": "assistant", "content": first["choices"][0]["message"]["content"] or "word"},
+                 {"role": "user", "content": "Another."}]
+        second = json.loads(self.s.chat(messages=msgs, max_tokens=8, temperature=0)[2])
+        cached = second["usage"]["prompt_tokens_details"]["cached_tokens"]
+        self.assertGreater(cached, n - 16)
+        again = json.loads(self.s.chat(messages=msgs, max_tokens=8, temperature=0)[2])
+        self.assertEqual(again["choices"][0]["message"], second["choices"][0]["message"])
+        self.assertEqual(again["timings"]["logits_hash"], second["timings"]["logits_hash"])
+
     def test_concurrent(self):
         """Several at once: all are answered, and alike."""
         got = []

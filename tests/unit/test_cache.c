@@ -285,32 +285,178 @@ static void test_small_budgets(void **state)
     hg_log_set(NULL, HG_LOG_WARN);
 }
 
-/* Four conversations turn by turn, a sub-agent with the same system prompt between every two
- * turns: each turn finds its own last checkpoint. */
-static void interleave(size_t host_entries, int32_t n_slots)
+enum { SYSTEM = 200 };
+
+/* One turn as the engine does it: SYSTEM once, GENERATION at gen, then an answer that the next
+ * prompt will not repeat, END. Returns what was cached. */
+static int32_t agent_turn(struct fake *f, const hg_tok *tokens, int32_t gen)
 {
-    enum { CHATS = 4, TURNS = 12, SYSTEM = 200 };
+    static uint64_t n_answers;
+    static hg_tok answer[CAP];
+    struct hg_seq *s = &f->seq[0];
+    int32_t cached = 0;
+    if (hg_cache_restore(f->c, hg_cache_lookup(f->c, tokens, gen + 4), s)) cached = s->n_past;
+    fake_verify(f, s, tokens);
+    assert_true(hg_cache_reserve(f->c, s, gen + 34));
+    if (s->n_past < SYSTEM) {
+        fake_run(f, s, tokens, SYSTEM);
+        hg_cache_publish(f->c, tokens, s, HG_CACHE_SYSTEM);
+    }
+    if (s->n_past < gen) {
+        fake_run(f, s, tokens, gen);
+        hg_cache_publish(f->c, tokens, s, HG_CACHE_GENERATION);
+    }
+    memcpy(answer, tokens, sizeof answer);
+    fake_text(answer, gen, gen + 34, 1u << 20 | n_answers++);
+    fake_run(f, s, answer, gen + 34);
+    fake_verify(f, s, answer);
+    hg_cache_publish(f->c, answer, s, HG_CACHE_END);
+    hg_cache_release(f->c, s);
+    hg_cache_check(f->c);
+    return cached;
+}
+
+/* Four conversations turn by turn, a sub-agent with the same system prompt between every two
+ * turns: each turn finds its own last checkpoint, each sub-agent the system prompt. */
+static void interleave(int32_t n_slots, size_t host_slots)
+{
+    enum { CHATS = 4, TURNS = 12, STEP = 150 };
     struct fake f;
-    struct hg_cache_params p = fake_params(&f, 64 * 5, n_slots);
-    p.host_bytes = host_entries * (p.mem.slot_bytes + 24 * p.mem.page_bytes);
+    struct hg_cache_params p = fake_params(&f, 240, n_slots);
+    p.host_bytes = host_slots * (p.mem.slot_bytes + 16 * p.mem.page_bytes);
     assert_int_equal(fake_open(&f, &p), HG_OK);
-    int32_t gen[CHATS] = {0}, wrong = 0;
+    fake_text(text, 0, SYSTEM, 1000);
     for (int32_t t = 0; t < TURNS; t++)
-        for (int32_t k = 0; k < CHATS; k++) {
-            fake_text(text, 0, SYSTEM, 1000);
-            fake_text(text, SYSTEM, CAP, (uint64_t)k);
-            int32_t next = SYSTEM + 60 * (t + 1);
-            int32_t at[] = {SYSTEM, next, next + 20};
-            int32_t got = turn_at(&f, &f.seq[0], text, next + 7, at, 1, HG_CACHE_SYSTEM);
-            if (s_published_at(&f, text, next)) wrong++;
-            hg_cache_release(f.c, &f.seq[0]);
-            got += 0;
-            wrong += got < gen[k];
-            gen[k] = turn_gen(&f, text, next, next + 7) >= 0 ? next : 0;
-            fake_text(text, SYSTEM, CAP, 5000 + (uint64_t)(t * CHATS + k)); /* sub-agent */
-            got = turn_gen(&f, text, SYSTEM + 90, SYSTEM + 95);
-            wrong += got < SYSTEM;
+        for (uint64_t k = 0; k < CHATS; k++) {
+            fake_text(text, SYSTEM, CAP, k);
+            int32_t gen = SYSTEM + STEP * (t + 1), want = t ? gen - STEP : k ? SYSTEM : 0;
+            assert_int_equal(agent_turn(&f, text, gen), want);
+            fake_text(text, SYSTEM, CAP, 5000 + (uint64_t)t * CHATS + k);
+            assert_int_equal(agent_turn(&f, text, SYSTEM + 40), SYSTEM);
         }
-    assert_int_equal(wrong, 0);
     fake_close(&f);
+}
+
+static void test_interleaved(void **state)
+{
+    (void)state;
+    interleave(10, 0);
+    interleave(2, 12);
+    interleave(1, 12);
+}
+
+static void test_host_tier(void **state)
+{
+    (void)state;
+    struct fake f;
+    struct hg_cache_params p = fake_params(&f, 32, 1);
+    p.host_bytes = 2 * p.mem.slot_bytes + 7 * p.mem.page_bytes;
+    assert_int_equal(fake_open(&f, &p), HG_OK);
+    hg_tok other[CAP];
+    fake_text(text, 0, CAP, 1);
+    memcpy(other, text, sizeof other);
+    fake_text(other, 3 * P, CAP, 2);
+    turn_gen(&f, text, 5 * P, 5 * P);
+    turn_gen(&f, other, 4 * P + 5, 4 * P + 5);
+    fake_text(text, 0, 1, 3);
+    turn_gen(&f, text, 2 * P, 2 * P); /* device; the other two in host share 3 pages there */
+    hg_cache_check(f.c);
+    struct hg_cache_stats s = fake_stats(&f);
+    assert_int_equal(s.n_entries, 3);
+    assert_int_equal(s.host_bytes, 2 * p.mem.slot_bytes + 7 * p.mem.page_bytes);
+    fake_text(text, 0, 1, 1);
+    assert_int_equal(fake_turn(&f, &f.seq[1], text, 5 * P + 1), 5 * P);
+    assert_int_equal(fake_stats(&f).n_restored_host, 1);
+    hg_cache_check(f.c);
+    hg_cache_release(f.c, &f.seq[1]);
+    hg_cache_clear(f.c);
+    assert_int_equal(fake_stats(&f).host_bytes, 0);
+    fake_close(&f);
+}
+
+/* A restored host entry returns to the device when a slot is free. */
+static void test_promote(void **state)
+{
+    (void)state;
+    struct fake f;
+    struct hg_cache_params p = fake_params(&f, 32, 1);
+    p.host_bytes = 1 << 20;
+    assert_int_equal(fake_open(&f, &p), HG_OK);
+    fake_text(text, 0, CAP, 1);
+    turn_gen(&f, text, 2 * P + 9, 2 * P + 20);
+    hg_tok other[CAP];
+    fake_text(other, 0, CAP, 2);
+    turn_gen(&f, other, 70, 70);
+    struct hg_cache_hit pin = hg_cache_lookup(f.c, text, CAP); /* keeps it through clear */
+    hg_cache_clear(f.c);
+    assert_int_equal(fake_stats(&f).n_slots_free, 1);
+    assert_true(hg_cache_restore(f.c, pin, &f.seq[0]));
+    fake_verify(&f, &f.seq[0], text);
+    hg_cache_check(f.c);
+    assert_int_equal(fake_stats(&f).n_slots_free, 0);
+    assert_int_equal(fake_stats(&f).host_bytes, 0);
+    assert_true(hg_cache_reserve(f.c, &f.seq[0], 4 * P));
+    fake_text(text, 2 * P + 9, CAP, 9);
+    fake_run(&f, &f.seq[0], text, 4 * P); /* the entry's last page is not the sequence's */
+    fake_text(text, 0, CAP, 1);
+    assert_int_equal(fake_turn(&f, &f.seq[1], text, 3 * P), 2 * P + 9);
+    assert_int_equal(fake_stats(&f).n_restored_device, 1);
+    fake_close(&f);
+}
+
+/* Kinds: the system prompt outlives one-off prompts of the same length. */
+static void test_kinds(void **state)
+{
+    (void)state;
+    struct fake f;
+    open_plain(&f, 256, 3);
+    fake_text(text, 0, CAP, 1);
+    int32_t at = 100;
+    turn_at(&f, &f.seq[0], text, 100, &at, 1, HG_CACHE_SYSTEM);
+    hg_cache_release(f.c, &f.seq[0]);
+    for (uint64_t k = 0; k < 20; k++) {
+        fake_text(text, 0, CAP, 50 + k);
+        turn_at(&f, &f.seq[0], text, 100, &at, 1, HG_CACHE_END);
+        hg_cache_release(f.c, &f.seq[0]);
+    }
+    fake_text(text, 0, CAP, 1);
+    assert_int_equal(turn_gen(&f, text, 130, 130), 100);
+    fake_close(&f);
+}
+
+/* The work of one lookup, publish and restore must not grow with the number of tokens squared: a
+ * line of many checkpoints in one conversation stays quick (seconds would show). */
+static void test_long_line(void **state)
+{
+    (void)state;
+    struct fake f;
+    open_plain(&f, SEQ_PAGES + 2, CAP);
+    fake_text(text, 0, CAP, 1);
+    assert_true(hg_cache_reserve(f.c, &f.seq[0], CAP));
+    for (int32_t n = 1; n <= CAP; n++) {
+        fake_run(&f, &f.seq[0], text, n);
+        assert_true(hg_cache_publish(f.c, text, &f.seq[0], HG_CACHE_INTERVAL));
+    }
+    hg_cache_release(f.c, &f.seq[0]);
+    for (int32_t n = 2; n <= CAP; n += 97) {
+        assert_int_equal(fake_turn(&f, &f.seq[0], text, n), n - 1);
+        hg_cache_release(f.c, &f.seq[0]);
+    }
+    assert_int_equal(fake_stats(&f).n_pages_free, 2);
+    fake_close(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_append_only),       cmocka_unit_test(test_same_prompt_twice),
+        cmocka_unit_test(test_branch_and_edit),   cmocka_unit_test(test_page_edges),
+        cmocka_unit_test(test_tiny_prompts),      cmocka_unit_test(test_partial_page_is_private),
+        cmocka_unit_test(test_pages_are_shared),  cmocka_unit_test(test_slot_pressure),
+        cmocka_unit_test(test_page_pressure),     cmocka_unit_test(test_restore_without_pages),
+        cmocka_unit_test(test_small_budgets),     cmocka_unit_test(test_interleaved),
+        cmocka_unit_test(test_host_tier),         cmocka_unit_test(test_promote),
+        cmocka_unit_test(test_kinds),             cmocka_unit_test(test_long_line),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,7 +23,10 @@ static void nap(double s)
 static int setup(void **state)
 {
     (void)state;
-    struct hg_engine_params p = {.model = "models/nano", .n_ctx = 4096, .n_queue = 2, .n_chunk = 32,
+    struct hg_engine_params p = {.model = "models/nano",
+                                 .n_ctx = 4096,
+                                 .n_queue = 2,
+                                 .n_chunk = 32,
                                  .reasoning = HG_REASONING_OFF};
     struct hg_err err;
     if (hg_engine_open(&p, &eng, &err)) {
@@ -114,8 +117,10 @@ static struct hg_request_params completion(const char *text, int32_t max_tokens)
 }
 
 static const char weather[] =
-    "[{\"type\":\"function\",\"function\":{\"name\":\"get_weather\",\"description\":\"Current weather"
-    " of a city.\",\"parameters\":{\"type\":\"object\",\"properties\":{\"city\":{\"type\":\"string\"},"
+    "[{\"type\":\"function\",\"function\":{\"name\":\"get_weather\",\"description\":\"Current "
+    "weather"
+    " of a "
+    "city.\",\"parameters\":{\"type\":\"object\",\"properties\":{\"city\":{\"type\":\"string\"},"
     "\"days\":{\"type\":\"integer\"}},\"required\":[\"city\"]}}}]";
 
 static void test_completion(void **state)
@@ -144,10 +149,13 @@ static void test_chunks_do_not_show(void **state)
     struct answer a, b;
     struct hg_err err;
     struct hg_engine *own = eng, *other;
-    struct hg_engine_params ep = {.model = "models/nano", .n_ctx = 512, .n_chunk = 7, .n_threads = 1};
+    struct hg_engine_params ep = {
+        .model = "models/nano", .n_ctx = 512, .n_chunk = 7, .n_threads = 1};
     assert_int_equal(hg_engine_open(&ep, &other, &err), HG_OK);
-    struct hg_request_params p = completion("import os\nimport sys\n\n\nclass Reader:\n    \"\"\"Reads "
-                                            "lines.\"\"\"\n\n    def __init__(self, path):\n", 24);
+    struct hg_request_params p =
+        completion("import os\nimport sys\n\n\nclass Reader:\n    \"\"\"Reads "
+                   "lines.\"\"\"\n\n    def __init__(self, path):\n",
+                   24);
     ask(&p, &a);
     eng = other;
     ask(&p, &b);
@@ -165,8 +173,10 @@ static void test_tool_call(void **state)
     struct answer a;
     struct hg_request_params p;
     hg_request_params_init(&p);
-    p.messages = json_loads("[{\"role\":\"user\",\"content\":\"What is the weather in Paris for the "
-                            "next 3 days?\"}]", 0, NULL);
+    p.messages =
+        json_loads("[{\"role\":\"user\",\"content\":\"What is the weather in Paris for the "
+                   "next 3 days?\"}]",
+                   0, NULL);
     p.tools = json_loads(weather, 0, NULL);
     p.max_tokens = 128;
     const enum hg_tool_choice choice[] = {HG_TOOLS_AUTO, HG_TOOLS_REQUIRED, HG_TOOLS_NAMED};
@@ -281,7 +291,8 @@ static void test_queue_and_cancel(void **state)
     struct hg_request_params p = completion("x = [", 0);
     p.ignore_eos = true;
     r[0] = submit(&p);
-    do nap(0.001), hg_engine_stats(eng, &s); while (s.n_running == 0);
+    do nap(0.001), hg_engine_stats(eng, &s);
+    while (s.n_running == 0);
     r[1] = submit(&p);
     r[2] = submit(&p);
     assert_int_equal(hg_request_submit(eng, &p, &extra, &err), HG_EBUSY);
@@ -295,7 +306,8 @@ static void test_queue_and_cancel(void **state)
     answer_fini(&a);
     for (int i = 0; i < 4; i++)
         if (i != 1) hg_request_free(r[i]);
-    do nap(0.001), hg_engine_stats(eng, &s); while (s.n_running + s.n_waiting > 0);
+    do nap(0.001), hg_engine_stats(eng, &s);
+    while (s.n_running + s.n_waiting > 0);
 }
 
 /* A client that leaves in mid-prefill costs at most the step that runs. */
@@ -311,11 +323,13 @@ static void test_cancel_in_prefill(void **state)
     p.n_prompt_ids = 4000; /* 125 steps of 32 rows */
     hg_engine_stats(eng, &before);
     struct hg_request *r = submit(&p);
-    do hg_engine_stats(eng, &now); while (now.n_steps == before.n_steps);
+    do hg_engine_stats(eng, &now);
+    while (now.n_steps == before.n_steps);
     hg_request_cancel(r);
     hg_engine_stats(eng, &now);
     uint64_t at_cancel = now.n_steps;
-    do nap(0.001), hg_engine_stats(eng, &now); while (now.n_running > 0);
+    do nap(0.001), hg_engine_stats(eng, &now);
+    while (now.n_running > 0);
     assert_true(now.n_steps <= at_cancel + 1);
     assert_true(now.n_steps - before.n_steps < 125);
     hg_request_free(r);
@@ -404,12 +418,12 @@ static void test_open_errors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_completion),      cmocka_unit_test(test_chunks_do_not_show),
-        cmocka_unit_test(test_tool_call),       cmocka_unit_test(test_stop_and_logprobs),
-        cmocka_unit_test(test_sampling_seed),   cmocka_unit_test(test_bad_requests),
+        cmocka_unit_test(test_completion),       cmocka_unit_test(test_chunks_do_not_show),
+        cmocka_unit_test(test_tool_call),        cmocka_unit_test(test_stop_and_logprobs),
+        cmocka_unit_test(test_sampling_seed),    cmocka_unit_test(test_bad_requests),
         cmocka_unit_test(test_queue_and_cancel), cmocka_unit_test(test_cancel_in_prefill),
-        cmocka_unit_test(test_free_unread),     cmocka_unit_test(test_logits),
-        cmocka_unit_test(test_tokenize),        cmocka_unit_test(test_open_errors),
+        cmocka_unit_test(test_free_unread),      cmocka_unit_test(test_logits),
+        cmocka_unit_test(test_tokenize),         cmocka_unit_test(test_open_errors),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

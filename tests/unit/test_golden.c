@@ -134,8 +134,11 @@ static double check_row(const struct loaded *l, const char *what, int64_t at, co
     return e;
 }
 
+/* Each length as a prompt of its own; on ref, which is slow, one prompt grows from length to
+ * length, and ref:chunked leaves the longest to it. */
 static double tiny_case(const char *dir, const char *device)
 {
+    bool grows = strcmp(device, "ref") == 0, chunked = strcmp(device, "ref:chunked") == 0;
     struct loaded l;
     struct vectors v = {.map = {0}};
     struct hg_err err = {0};
@@ -156,9 +159,11 @@ static double tiny_case(const char *dir, const char *device)
     assert_true(ids && lengths && logits && n_lengths == n_logits);
     for (int64_t i = 0; i < n_lengths; i++) {
         assert_true(lengths[i] <= n_ids && lengths[i] <= MAX_TOKENS);
-        if (lengths[i] > 200 && !THOROUGH && strncmp(device, "ref", 3) == 0) continue;
-        restart(&l);
-        const float *got = extend(&l, ids, lengths[i], false);
+        if (lengths[i] > 200 && (chunked || (!THOROUGH && grows))) continue;
+        if (!grows) restart(&l);
+        int32_t past = l.seq.n_past;
+        assert_true(past < lengths[i]);
+        const float *got = extend(&l, ids + past, lengths[i] - past, false);
         worst = fmax(worst, check_row(&l, "length", lengths[i], got, logits + (size_t)i * vocab));
     }
     restart(&l);
@@ -200,11 +205,11 @@ static void test_tiny(void **state)
 /* ---------------------------------------------------------------------- trained checkpoints -- */
 
 /* What a KV format may cost: the largest difference of one of the 64 best logits, which lie
- * around 15. */
+ * around 15. Measured: 2e-5, 0.01, 0.12. */
 static const struct {
     enum hg_kv kv;
     double bound;
-} kvs[] = {{HG_KV_F32, 1e-3}, {HG_KV_BF16, 0.2}, {HG_KV_FP8, 1.5}};
+} kvs[] = {{HG_KV_F32, 2e-4}, {HG_KV_BF16, 0.05}, {HG_KV_FP8, 0.5}};
 
 static hg_tok best(const float *logits, int32_t n)
 {

@@ -24,11 +24,11 @@ V_INLINE float sum_squares(const float *x, int32_t d)
 {
     v8f s[4] = {v_zero(), v_zero(), v_zero(), v_zero()};
     int32_t i = 0;
-    for (; i + 32 <= d; i += 32) _Pragma("GCC unroll 4") for (int j = 0; j < 4; j++)
-        {
-            v8f v = v_load(x + i + 8 * j);
-            s[j] = v_fma(v, v, s[j]);
-        }
+    for (; i + 32 <= d; i += 32) UNROLL(4)
+    for (int j = 0; j < 4; j++) {
+        v8f v = v_load(x + i + 8 * j);
+        s[j] = v_fma(v, v, s[j]);
+    }
     for (; i < d; i += 8) {
         v8f v = v_load_n(x + i, d - i);
         s[0] = v_fma(v, v, s[0]);

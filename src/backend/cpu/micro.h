@@ -39,21 +39,22 @@ V_INLINE v8f micro_load(enum micro_b kind, const void *b, int64_t i)
 V_INLINE void micro_block(enum micro_b kind, const int R, const int V, struct micro m)
 {
     v8f s[12];
-    _Pragma("GCC unroll 12") for (int i = 0; i < R * V; i++) s[i] =
-        m.zero ? v_zero() : v_load(m.c + i / V * m.c_step + i % V * 8);
+    UNROLL(12)
+    for (int i = 0; i < R * V; i++)
+        s[i] = m.zero ? v_zero() : v_load(m.c + i / V * m.c_step + i % V * 8);
     for (int32_t k = 0; k < m.n_k; k++) {
         v8f b[8];
-        _Pragma("GCC unroll 8") for (int j = 0; j < V; j++) b[j] =
-            micro_load(kind, m.b, k * m.b_step + 8 * j);
-        _Pragma("GCC unroll 6") for (int r = 0; r < R; r++)
-        {
+        UNROLL(8)
+        for (int j = 0; j < V; j++) b[j] = micro_load(kind, m.b, k * m.b_step + 8 * j);
+        UNROLL(6)
+        for (int r = 0; r < R; r++) {
             v8f a = v_set1(m.a[r * m.a_step + k]);
-            _Pragma("GCC unroll 8") for (int j = 0; j < V; j++) s[r * V + j] =
-                v_fma(a, b[j], s[r * V + j]);
+            UNROLL(8)
+            for (int j = 0; j < V; j++) s[r * V + j] = v_fma(a, b[j], s[r * V + j]);
         }
     }
-    _Pragma("GCC unroll 12") for (int i = 0; i < R * V; i++)
-        v_store(m.c + i / V * m.c_step + i % V * 8, s[i]);
+    UNROLL(12)
+    for (int i = 0; i < R * V; i++) v_store(m.c + i / V * m.c_step + i % V * 8, s[i]);
 }
 
 #define MICRO_STEP(kind, R, V)                                                                     \

@@ -29,7 +29,8 @@
 #define HG_KERN(name) HG_PASTE(hg_cpu_##name, HG_ISA)
 #define HG_ISA_NAME   HG_STR(HG_ISA)
 
-#define V_INLINE static inline __attribute__((always_inline, unused))
+#define UNROLL(n) _Pragma(HG_STR2(GCC unroll n))
+#define V_INLINE  static inline __attribute__((always_inline, unused))
 
 typedef float v8f __attribute__((vector_size(32)));
 typedef int32_t v8i __attribute__((vector_size(32)));

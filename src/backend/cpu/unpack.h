@@ -75,15 +75,15 @@ V_INLINE void tile_unpack(enum hg_format f, struct tile t, int32_t k0, int32_t n
     case HG_FMT_NVFP4:
         for (int32_t k = 0; k < n_k; k += 16, rec += t.step, out += 16 * 16) {
             prefetch(rec + ahead, 144);
-            _Pragma("GCC unroll 2") for (int h = 0; h < 2; h++)
-            {
+            UNROLL(2)
+            for (int h = 0; h < 2; h++) {
                 v8f s = nvfp4_scale(rec, h);
-                _Pragma("GCC unroll 4") for (int q = 0; q < 4; q++)
-                {
+                UNROLL(4)
+                for (int q = 0; q < 4; q++) {
                     v8f w[4];
                     nvfp4_quad(rec, h, q, w);
-                    _Pragma("GCC unroll 4") for (int i = 0; i < 4; i++)
-                        v_store(out + 16 * (4 * q + i) + 8 * h, w[i] * s);
+                    UNROLL(4)
+                    for (int i = 0; i < 4; i++) v_store(out + 16 * (4 * q + i) + 8 * h, w[i] * s);
                 }
             }
         }

@@ -27,8 +27,7 @@ static uint8_t *kv_at(const struct hg_kv_layer *kv, int32_t slot, int32_t which,
 
 static void kv_store(const struct hg_kv_layer *kv, uint8_t *at, float scale, const float *x)
 {
-    for (int32_t i = 0; i < kv->d_head; i++)
-        switch (kv->dtype) {
+    for (int32_t i = 0; i < kv->d_head; i++) switch (kv->dtype) {
         case HG_KV_FP8: at[i] = hg_f32_to_e4m3(x[i] / scale); break;
         case HG_KV_BF16: ((uint16_t *)at)[i] = hg_f32_to_bf16(x[i]); break;
         default: ((float *)at)[i] = x[i];
@@ -68,8 +67,8 @@ void ref_attn_in(struct hg_backend *be, const struct hg_attn_in_args *a)
     for (int32_t r = 0; r < a->plan->n_rows; r++) {
         int32_t pos = a->plan->pos[r], slot = a->plan->kv_slot[r];
         for (int32_t h = 0; h < a->n_heads; h++)
-            norm_rope(a, (const float *)a->qg + ((int64_t)r * a->n_heads + h) * 2 * d, a->q_norm, pos,
-                      (float *)a->q + ((int64_t)r * a->n_heads + h) * d);
+            norm_rope(a, (const float *)a->qg + ((int64_t)r * a->n_heads + h) * 2 * d, a->q_norm,
+                      pos, (float *)a->q + ((int64_t)r * a->n_heads + h) * d);
         for (int32_t h = 0; h < kv->n_kv_heads; h++) {
             int64_t at = ((int64_t)r * kv->n_kv_heads + h) * d;
             float k[1024];

@@ -84,8 +84,8 @@ void ref_delta_chunk(int32_t n, int32_t d_k, int32_t d_v, const float *q, const 
     for (int32_t i = 0; i < CHUNK; i++) parent[i] = i - 1;
     for (int32_t t = 0; t < n; t += CHUNK) {
         int32_t m = n - t < CHUNK ? n - t : CHUNK;
-        tree_solve(m, parent, d_k, d_v, q + t * d_k, k + t * d_k, v + t * d_v, g + t, beta + t, s, c,
-                   r, o + t * d_v);
+        tree_solve(m, parent, d_k, d_v, q + t * d_k, k + t * d_k, v + t * d_v, g + t, beta + t, s,
+                   c, r, o + t * d_v);
         /* S <- e^{c_last} S + sum_j e^{c_last - c_j} k_j R_j^T */
         for (int32_t i = 0; i < d_k; i++)
             for (int32_t j = 0; j < d_v; j++) {

@@ -16,9 +16,10 @@ static void shift_window(const struct hg_gdn_state *st, int32_t slot, const floa
 {
     size_t bytes = (size_t)st->conv_dim * sizeof(float);
     for (int32_t col = 0; col < 3; col++) {
-        int32_t from = col + n; /* index into window ++ rows; ascending, so never overwritten early */
-        const float *src = from < 3 ? window(st, slot, from)
-                                    : mixed + (int64_t)path[from - 3] * st->conv_dim;
+        int32_t from =
+            col + n; /* index into window ++ rows; ascending, so never overwritten early */
+        const float *src =
+            from < 3 ? window(st, slot, from) : mixed + (int64_t)path[from - 3] * st->conv_dim;
         memmove(window(st, slot, col), src, bytes);
     }
 }
@@ -101,7 +102,8 @@ static void tree_recurrent(const struct hg_gdn_dims *d, int32_t n, const struct 
     hg_assert(copy);
     for (int32_t t = 0; t < n; t++) {
         float *mine = copy + (size_t)t * size;
-        memcpy(mine, x->parent[t] < 0 ? s : copy + (size_t)x->parent[t] * size, size * sizeof *mine);
+        memcpy(mine, x->parent[t] < 0 ? s : copy + (size_t)x->parent[t] * size,
+               size * sizeof *mine);
         ref_delta_recurrent(1, d->d_k, d->d_v, x->q + t * d->d_k, x->k + t * d->d_k,
                             x->v + t * d->d_v, x->g + t, x->beta + t, mine, x->o + t * d->d_v);
     }

@@ -13,12 +13,16 @@ static enum hg_status ref_matrix_load(struct hg_backend *be, const struct hg_mat
                                       struct hg_matrix *out, struct hg_err *err)
 {
     int64_t n = (int64_t)src->n * src->k;
-    *out = (struct hg_matrix){.format = src->format, .n = src->n, .k = src->k,
-                              .scale2 = src->scale2, .n_bytes = hg_format_bytes(src->format, n)};
+    *out = (struct hg_matrix){.format = src->format,
+                              .n = src->n,
+                              .k = src->k,
+                              .scale2 = src->scale2,
+                              .n_bytes = hg_format_bytes(src->format, n)};
     HG_TRY(be->ops->alloc(be, out->n_bytes, &out->data, err));
     size_t codes = src->format == HG_FMT_NVFP4 ? (size_t)n / 2 : out->n_bytes;
     memcpy(out->data, src->data, codes);
-    if (src->format == HG_FMT_NVFP4) memcpy((uint8_t *)out->data + codes, src->scale, (size_t)n / 16);
+    if (src->format == HG_FMT_NVFP4)
+        memcpy((uint8_t *)out->data + codes, src->scale, (size_t)n / 16);
     return HG_OK;
 }
 
@@ -68,8 +72,11 @@ enum hg_status hg_ref_open(const struct hg_backend_params *p, struct hg_backend 
     struct hg_backend *be = calloc(1, sizeof *be);
     if (!be) return hg_fail(err, HG_ENOMEM, "ref: out of memory");
     bool chunked = p->device && strcmp(p->device, "ref:chunked") == 0;
-    *be = (struct hg_backend){.ops = &ref_ops, .name = chunked ? "ref:chunked" : "ref",
-                              .act_size = sizeof(float), .n_threads = 1, .max_rows = p->max_rows};
+    *be = (struct hg_backend){.ops = &ref_ops,
+                              .name = chunked ? "ref:chunked" : "ref",
+                              .act_size = sizeof(float),
+                              .n_threads = 1,
+                              .max_rows = p->max_rows};
     *out = be;
     return HG_OK;
 }

@@ -205,12 +205,12 @@ static void row_softmax(float *s, int32_t n, int32_t n_pad, float *m_out, float 
     for (int32_t i = 8; i < n32; i += 8) m = v_max(m, v_load(s + i));
     float top = v_hmax(m);
     v8f l[4] = {v_zero(), v_zero(), v_zero(), v_zero()};
-    for (int32_t i = 0; i < n32; i += 32) _Pragma("GCC unroll 4") for (int k = 0; k < 4; k++)
-        {
-            v8f e = v_exp(v_load(s + i + 8 * k) - v_set1(top));
-            v_store(s + i + 8 * k, e);
-            l[k] = l[k] + e;
-        }
+    for (int32_t i = 0; i < n32; i += 32) UNROLL(4)
+    for (int k = 0; k < 4; k++) {
+        v8f e = v_exp(v_load(s + i + 8 * k) - v_set1(top));
+        v_store(s + i + 8 * k, e);
+        l[k] = l[k] + e;
+    }
     for (int32_t i = n32; i < n_pad; i++) s[i] = 0;
     *m_out = top;
     *l_out = v_hsum((l[0] + l[1]) + (l[2] + l[3]));

@@ -54,8 +54,8 @@ V_INLINE void step(const struct block *b, const bool want_o, v8f o[VECS])
     for (; d < pairs; d += 2) {
         const float *s = b->s + d * COLS;
         v8f k0 = v_set1(b->k[d]), k1 = v_set1(b->k[d + 1]);
-        _Pragma("GCC unroll 4") for (int j = 0; j < VECS; j++)
-        {
+        UNROLL(4)
+        for (int j = 0; j < VECS; j++) {
             even[j] = v_fma(k0, v_load(s + 8 * j), even[j]);
             odd[j] = v_fma(k1, v_load(s + COLS + 8 * j), odd[j]);
         }
@@ -72,8 +72,8 @@ V_INLINE void step(const struct block *b, const bool want_o, v8f o[VECS])
     for (d = 0; d < pairs; d += 2) {
         float *s = b->s + d * COLS;
         v8f k0 = v_set1(b->k[d]), k1 = v_set1(b->k[d + 1]);
-        _Pragma("GCC unroll 4") for (int j = 0; j < VECS; j++)
-        {
+        UNROLL(4)
+        for (int j = 0; j < VECS; j++) {
             v8f s0 = v_fma(k0, delta[j], alpha * v_load(s + 8 * j));
             v8f s1 = v_fma(k1, delta[j], alpha * v_load(s + COLS + 8 * j));
             v_store(s + 8 * j, s0);

@@ -58,8 +58,9 @@ V_INLINE void put(const struct dest *d, int32_t row, int32_t col, v8f sum)
 /* R rows x T tiles that lie one behind the other, R * T = 4: weights stay in registers. All eight
  * sums advance together, so that no multiply-add waits for the one before it. */
 #define MEET(v, w, k_)                                                                             \
-    _Pragma("GCC unroll 2") for (int r = 0; r < R; r++) s[r * 2 * T + (v)] =                       \
-        v_fma(w, v_set1(x[(int64_t)r * n_k + (k_)]), s[r * 2 * T + (v)])
+    UNROLL(2)                                                                                      \
+    for (int r = 0; r < R; r++)                                                                    \
+    s[r * 2 * T + (v)] = v_fma(w, v_set1(x[(int64_t)r * n_k + (k_)]), s[r * 2 * T + (v)])
 V_INLINE void in_registers(enum hg_format f, const int R, const int T, struct tile t,
                            const float *x, int32_t n_k, const struct dest *d)
 {
@@ -68,20 +69,21 @@ V_INLINE void in_registers(enum hg_format f, const int R, const int T, struct ti
     const int64_t next = t.step * tile_records(f, n_k); /* from tile to tile */
     const uint8_t *rec = t.p;
     int32_t k = 0;
-    _Pragma("GCC unroll 8") for (int i = 0; i < 2 * R * T; i++) s[i] = v_zero();
+    UNROLL(8)
+    for (int i = 0; i < 2 * R * T; i++) s[i] = v_zero();
     for (; k + group <= n_k; k += group, rec += t.step) {
         if (f == HG_FMT_NVFP4) {
             v8f scale[8];
-            _Pragma("GCC unroll 8") for (int v = 0; v < 2 * T; v++) scale[v] =
-                nvfp4_scale(rec + v / 2 * next, v & 1);
-            _Pragma("GCC unroll 4") for (int q = 0; q < 4; q++)
-            {
-                _Pragma("GCC unroll 8") for (int v = 0; v < 2 * T; v++)
-                {
+            UNROLL(8)
+            for (int v = 0; v < 2 * T; v++) scale[v] = nvfp4_scale(rec + v / 2 * next, v & 1);
+            UNROLL(4)
+            for (int q = 0; q < 4; q++) {
+                UNROLL(8)
+                for (int v = 0; v < 2 * T; v++) {
                     v8f w[4];
                     nvfp4_quad(rec + v / 2 * next, v & 1, q, w);
-                    _Pragma("GCC unroll 4") for (int i = 0; i < 4; i++)
-                    {
+                    UNROLL(4)
+                    for (int i = 0; i < 4; i++) {
                         v8f ws = w[i] * scale[v];
                         MEET(v, ws, k + 4 * q + i);
                     }
@@ -89,8 +91,8 @@ V_INLINE void in_registers(enum hg_format f, const int R, const int T, struct ti
             }
             continue;
         }
-        _Pragma("GCC unroll 8") for (int v = 0; v < 2 * T; v++)
-        {
+        UNROLL(8)
+        for (int v = 0; v < 2 * T; v++) {
             const uint8_t *p = rec + v / 2 * next;
             if (f == HG_FMT_BF16) {
                 v8i pair = load_pairs(p + 32 * (v & 1));
@@ -104,14 +106,15 @@ V_INLINE void in_registers(enum hg_format f, const int R, const int T, struct ti
             }
         }
     }
-    if (f == HG_FMT_BF16 && k < n_k) /* odd K: the record's second k is padding */
-        _Pragma("GCC unroll 8") for (int v = 0; v < 2 * T; v++)
-        {
+    if (f == HG_FMT_BF16 && k < n_k) { /* odd K: the record's second k is padding */
+        UNROLL(8)
+        for (int v = 0; v < 2 * T; v++) {
             v8f even = bf16_even(load_pairs(rec + v / 2 * next + 32 * (v & 1)));
             MEET(v, even, k);
         }
-    _Pragma("GCC unroll 8") for (int i = 0; i < 2 * R * T; i++)
-        put(d, i / (2 * T), i % (2 * T) * 8, s[i]);
+    }
+    UNROLL(8)
+    for (int i = 0; i < 2 * R * T; i++) put(d, i / (2 * T), i % (2 * T) * 8, s[i]);
 }
 #undef MEET
 
