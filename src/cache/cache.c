@@ -20,19 +20,19 @@
  *
  * States of an entry, and the function of each edge
  *
- *                 hg_cache_publish                        store_scan
- *        (none) ---------------------> DEVICE     (file) -----------+
- *                                      | ^  |                       |
- *         evict_from_device:           | |  +-----------------------+--------+
- *          entry_join_host             | | promote:                 |        |
- *                                      v | entry_join_device        |        |
- *                                      HOST                         |        |
- *                                      |                            v        |
- *                                      +--------------------------> DISK <---+
- *                                        to_disk_or_drop: store_write        to_disk_or_drop
- *        any ---> (none): entry_drop, by to_disk_or_drop, evict_file, hg_cache_clear, damage;
- *        DISK --> DEVICE: promote.    + a file beside DEVICE or HOST: hg_cache_idle: store_write
- *                                     - again: evict_file, store_lose_page: store_remove
+ *      hg_cache_publish            evict_from_device
+ *      ----------------> DEVICE --------------------------> HOST
+ *                        ^ |  ^     (entry_join_host)       |  |
+ *                promote | |  +---------------------------- +  |
+ *                        | |              promote              |
+ *       store_scan       | v to_disk_or_drop                   |
+ *      ----------------> DISK <--------------------------------+
+ *                             to_disk_or_drop
+ *
+ *      gone:  entry_drop, called by to_disk_or_drop (worth no file), evict_file (DISK), publish (no
+ *             slot), hg_cache_restore and store_lose_page (damaged file), hg_cache_clear
+ *      file:  DEVICE and HOST get one beside by hg_cache_idle (store_write), lose it by evict_file
+ *             and store_lose_page (store_remove)
  *
  * States of a device page
  *
@@ -71,9 +71,8 @@ static void done(struct hg_cache *c)
     struct hg_cache_stats *s = &c->stats;
     s->n_pages_free = c->pages.n_free;
     s->n_slots_free = c->slots.n_free;
-    s->device_bytes =
-        (uint64_t)(c->slots.n_total - c->slots.n_free) * c->p.mem.slot_bytes +
-        (uint64_t)c->n_dev_pages * c->p.mem.page_bytes;
+    s->device_bytes = (uint64_t)(c->slots.n_total - c->slots.n_free) * c->p.mem.slot_bytes +
+                      (uint64_t)c->n_dev_pages * c->p.mem.page_bytes;
     s->host_bytes = c->host_used;
     s->disk_bytes = c->disk ? c->disk->used : 0;
     pthread_mutex_lock(&c->lock);
@@ -120,8 +119,10 @@ static void check_budgets(struct hg_cache_params *p)
 {
     size_t least = p->mem.slot_bytes + p->mem.page_bytes;
     if (p->n_slots == 0)
-        hg_log(HG_LOG_WARN, "cache: no device memory for a snapshot (%zu bytes): prompts are not "
-               "kept", p->mem.slot_bytes);
+        hg_log(HG_LOG_WARN,
+               "cache: no device memory for a snapshot (%zu bytes): prompts are not "
+               "kept",
+               p->mem.slot_bytes);
     if (p->host_bytes && p->host_bytes < least) {
         hg_log(HG_LOG_WARN, "cache: host budget of %zu bytes is below one entry (%zu): not used",
                p->host_bytes, least);
@@ -364,24 +365,14 @@ static bool fill(struct hg_cache *c, const struct cache_entry *e, struct hg_seq 
     return true;
 }
 
-/* Back into the device tier, if that needs nobody to leave. seq has just been filled from e. */
+/* Back into the device tier, if that needs nobody to leave. seq has just been filled from e, and is
+ * to it as if it had published it: it writes behind e's positions only. */
 static void promote(struct hg_cache *c, struct cache_entry *e, const struct hg_seq *seq)
 {
-    const struct hg_cache_memory *m = &c->p.mem;
-    int32_t last = e->n_pages - 1, own = -1;
-    bool partial = entry_full_pages(e) < e->n_pages;
-    bool needs_page = partial && e->pages[last]->dev_n < entry_claim(e, last);
-    if (e->tier == TIER_DEVICE || c->slots.n_free < 1 || c->pages.n_free < needs_page) return;
-    int32_t slot = ids_take(&c->slots), theirs = seq->pages[last];
-    m->copy_slot(m->ctx, slot, seq->slot);
-    if (needs_page) { /* seq writes in its own */
-        own = ids_take(&c->pages);
-        m->copy_page(m->ctx, own, theirs);
-        seq->pages[last] = own;
-    }
+    if (e->tier == TIER_DEVICE || c->slots.n_free == 0) return;
+    int32_t slot = ids_take(&c->slots);
+    c->p.mem.copy_slot(c->p.mem.ctx, slot, seq->slot);
     entry_join_device(c, e, slot, seq->pages);
-    seq->pages[last] = theirs;
-    if (own >= 0) ids_unref(&c->pages, own);
 }
 
 static void count_restore(struct hg_cache_stats *s, const struct cache_entry *e)

@@ -29,37 +29,37 @@ struct cache_page {
 enum cache_tier { TIER_NONE /* being made */, TIER_DEVICE, TIER_HOST, TIER_DISK };
 
 struct cache_entry {
-    int32_t id;            /* index in hg_cache.entries */
+    int32_t id; /* index in hg_cache.entries */
     int32_t n_tokens, n_pages;
     int32_t n_pins;
     enum hg_cache_kind kind;
     enum cache_tier tier;
-    int64_t last_use;      /* tick of the last hit or publish */
-    bool passed_over;      /* END only: a prompt went another way after the entry above it */
-    bool tried;            /* written to disk, or refused, since its last use */
-    int32_t slot;          /* device tier: its snapshot */
-    uint8_t *host;         /* host tier: its snapshot [slot_bytes] */
-    uint64_t file;         /* number of its file, 0 = none; also beside device and host */
+    int64_t last_use; /* tick of the last hit or publish */
+    bool passed_over; /* END only: a prompt went another way after the entry above it */
+    bool tried;       /* written to disk, or refused, since its last use */
+    int32_t slot;     /* device tier: its snapshot */
+    uint8_t *host;    /* host tier: its snapshot [slot_bytes] */
+    uint64_t file;    /* number of its file, 0 = none; also beside device and host */
     struct tree_node *node;
-    int32_t above;         /* evict_survey: depth of the deepest entry above, 0 = none */
-    bool superseded;       /* evict_survey: the conversation has gone on behind it */
+    int32_t above;   /* evict_survey: depth of the deepest entry above, 0 = none */
+    bool superseded; /* evict_survey: the conversation has gone on behind it */
     struct cache_page *pages[];
 };
 
 struct hg_cache {
     struct hg_cache_params p;
     struct ids pages, slots;
-    int32_t *n_seq;                /* [n_pages] references of sequences */
-    uint32_t *mark, mark_now;      /* [n_pages] mark[id] == mark_now: held by a pinned entry */
-    int32_t n_dev_pages;           /* pages with a device copy */
+    int32_t *n_seq;           /* [n_pages] references of sequences */
+    uint32_t *mark, mark_now; /* [n_pages] mark[id] == mark_now: held by a pinned entry */
+    int32_t n_dev_pages;      /* pages with a device copy */
     struct tree tree;
-    struct cache_entry **entries;  /* [cap_entries] by id, NULL = unused */
+    struct cache_entry **entries; /* [cap_entries] by id, NULL = unused */
     int32_t cap_entries;
-    int64_t tick;                  /* lookups so far */
+    int64_t tick; /* lookups so far */
     uint64_t host_used;
-    struct disk *disk;             /* NULL = no disk tier */
-    struct hg_cache_stats stats;   /* the scheduler's */
-    struct hg_cache_stats board;   /* what other threads see, under lock */
+    struct disk *disk;           /* NULL = no disk tier */
+    struct hg_cache_stats stats; /* the scheduler's */
+    struct hg_cache_stats board; /* what other threads see, under lock */
     pthread_mutex_t lock;
 };
 
@@ -86,8 +86,7 @@ struct cache_entry *entry_create(struct hg_cache *c, const hg_tok *tokens, int32
 /* Takes an entry out of all tiers, the tree and the table. Not pinned. */
 void entry_drop(struct hg_cache *c, struct cache_entry *e);
 /* Puts e (NONE, HOST or DISK) into the device tier: it owns slot, its pages are ids. */
-void entry_join_device(struct hg_cache *c, struct cache_entry *e, int32_t slot,
-                       const int32_t *ids);
+void entry_join_device(struct hg_cache *c, struct cache_entry *e, int32_t slot, const int32_t *ids);
 void entry_leave_device(struct hg_cache *c, struct cache_entry *e);
 /* Copies e from device to host. False when memory is out; nothing has changed then. */
 bool entry_join_host(struct hg_cache *c, struct cache_entry *e);
@@ -132,8 +131,7 @@ struct store_reader {
 /* Reads all but the whole pages. False: see damaged. store_close after it in any case. */
 bool store_open(struct hg_cache *c, const struct cache_entry *e, struct store_reader *r);
 /* Reads whole page i into r->page. */
-bool store_page(struct hg_cache *c, const struct cache_entry *e, int32_t i,
-                struct store_reader *r);
+bool store_page(struct hg_cache *c, const struct cache_entry *e, int32_t i, struct store_reader *r);
 void store_close(struct store_reader *r);
 /* The file of e's whole page i is no good: takes the files from all other entries that need it. */
 void store_lose_page(struct hg_cache *c, const struct cache_entry *e, int32_t i);

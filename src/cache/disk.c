@@ -59,14 +59,12 @@ static enum hg_status open_and_lock(struct disk *d, const char *path, struct hg_
     d->lock = openat(d->dir, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (d->lock < 0) return hg_fail(err, HG_EIO, "%s/lock: %s", path, strerror(errno));
     if (flock(d->lock, LOCK_EX | LOCK_NB) == 0) return HG_OK;
-    if (errno == EWOULDBLOCK)
-        return hg_fail(err, HG_EIO, "%s: in use by another server", path);
+    if (errno == EWOULDBLOCK) return hg_fail(err, HG_EIO, "%s: in use by another server", path);
     return hg_fail(err, HG_EIO, "%s/lock: %s", path, strerror(errno));
 }
 
 enum hg_status disk_open(const char *path, const uint8_t key[16], size_t page_bytes,
-                         size_t slot_bytes, uint64_t budget, struct disk **out,
-                         struct hg_err *err)
+                         size_t slot_bytes, uint64_t budget, struct disk **out, struct hg_err *err)
 {
     struct disk *d = cache_alloc(sizeof *d);
     if (!d) return hg_fail(err, HG_ENOMEM, "cache: out of memory");
@@ -194,8 +192,8 @@ void disk_close_file(int fd)
 }
 
 /* Writes the three parts (head, a, b) under a name of their own and takes the number. */
-static bool write_file(struct disk *d, struct disk_head *h, size_t n_head, const void *a,
-                       size_t na, const void *b, size_t nb)
+static bool write_file(struct disk *d, struct disk_head *h, size_t n_head, const void *a, size_t na,
+                       const void *b, size_t nb)
 {
     char tmp[NAME_CAP], name[NAME_CAP];
     bool is_entry = h->is_entry;

@@ -20,42 +20,41 @@
 #include "base/err.h"
 
 struct disk_head {
-    char magic[8];                /* "HGCACHE1" */
-    uint32_t version;             /* of this format */
+    char magic[8];    /* "HGCACHE1" */
+    uint32_t version; /* of this format */
     uint32_t is_entry;
-    uint8_t key[16];              /* hg_cache_params.key */
-    uint64_t id;                  /* the number in the file's name */
-    uint32_t n_tokens;            /* of the prefix that ends here */
-    uint32_t kind;                /* entry: enum hg_cache_kind */
+    uint8_t key[16];   /* hg_cache_params.key */
+    uint64_t id;       /* the number in the file's name */
+    uint32_t n_tokens; /* of the prefix that ends here */
+    uint32_t kind;     /* entry: enum hg_cache_kind */
     uint64_t page_bytes, slot_bytes;
-    uint8_t chain[16];            /* page: XXH3-128 over the chain of the page before it (first: key)
+    uint8_t chain[16];       /* page: XXH3-128 over the chain of the page before it (first: key)
                                      and its tokens */
-    uint8_t sum_body[2][16];      /* XXH3-128 of the page, or of snapshot and last page */
-    uint8_t sum_head[16];         /* XXH3-128 of all before the body, with this field zero */
+    uint8_t sum_body[2][16]; /* XXH3-128 of the page, or of snapshot and last page */
+    uint8_t sum_head[16];    /* XXH3-128 of all before the body, with this field zero */
 };
 
 struct disk_file {
     uint64_t id, bytes;
-    bool is_entry, used;          /* used: store_scan's */
+    bool is_entry, used; /* used: store_scan's */
 };
 
 struct disk {
-    int dir, lock;                /* descriptors */
+    int dir, lock; /* descriptors */
     char *path;
     uint8_t key[16];
     size_t page_bytes, slot_bytes;
-    uint64_t budget, used;        /* bytes; used by files of this key */
+    uint64_t budget, used; /* bytes; used by files of this key */
     uint64_t next_id;
-    bool no_write;                /* a write failed: the files there are still read */
-    struct disk_file *foreign;    /* [n_foreign] files of another model or version */
+    bool no_write;             /* a write failed: the files there are still read */
+    struct disk_file *foreign; /* [n_foreign] files of another model or version */
     int32_t n_foreign;
     uint64_t foreign_bytes;
 };
 
 /* Opens (makes) and locks the directory. HG_EIO: it cannot be used, err says why. */
 enum hg_status disk_open(const char *path, const uint8_t key[16], size_t page_bytes,
-                         size_t slot_bytes, uint64_t budget, struct disk **out,
-                         struct hg_err *err);
+                         size_t slot_bytes, uint64_t budget, struct disk **out, struct hg_err *err);
 void disk_close(struct disk *d);
 
 /* All our files by ascending number, cache_free'd by the caller; leftovers of a write are removed.

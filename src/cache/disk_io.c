@@ -158,6 +158,11 @@ void disk_io_seal(struct disk_head *h, size_t n_head, const void *a, size_t na, 
 {
     hash(h->sum_body[0], a, na);
     hash(h->sum_body[1], nb ? b : "", nb);
+    disk_io_seal_head(h, n_head);
+}
+
+void disk_io_seal_head(struct disk_head *h, size_t n_head)
+{
     uint8_t sum[16];
     memset(h->sum_head, 0, sizeof h->sum_head);
     hash(sum, h, n_head);

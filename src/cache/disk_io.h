@@ -18,7 +18,9 @@ bool disk_io_is_ours(int fd);
 /* As disk_read_head, on an open file. */
 enum disk_verdict disk_io_head(const struct disk *d, int fd, uint64_t id, bool is_entry,
                                struct disk_head **out, const char **why);
-/* Fills in the checksums. */
+/* Fills in the checksum of the head, whose body checksums are there. */
+void disk_io_seal_head(struct disk_head *h, size_t n_head);
+/* Fills in all checksums. */
 void disk_io_seal(struct disk_head *h, size_t n_head, const void *a, size_t na, const void *b,
                   size_t nb);
 /* Writes all n bytes; false with errno set. */

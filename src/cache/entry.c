@@ -100,8 +100,7 @@ void entry_drop(struct hg_cache *c, struct cache_entry *e)
 
 /* -------------------------------------------------------------------------------- device -- */
 
-void entry_join_device(struct hg_cache *c, struct cache_entry *e, int32_t slot,
-                       const int32_t *ids)
+void entry_join_device(struct hg_cache *c, struct cache_entry *e, int32_t slot, const int32_t *ids)
 {
     hg_assert(e->tier != TIER_DEVICE);
     for (int32_t i = 0; i < e->n_pages; i++) {

@@ -6,8 +6,8 @@
 enum { HALF_LIFE = 32 /* lookups after which an unused entry is worth half */ };
 
 static const double kind_weight[] = {
-    [HG_CACHE_SYSTEM] = 4,    /* every new conversation starts there */
-    [HG_CACHE_USER] = 2,      /* where history changes when the user speaks again */
+    [HG_CACHE_SYSTEM] = 4, /* every new conversation starts there */
+    [HG_CACHE_USER] = 2,   /* where history changes when the user speaks again */
     [HG_CACHE_GENERATION] = 2,
     [HG_CACHE_END] = 1,     /* only if the client sends the answer back as it was */
     [HG_CACHE_INTERVAL] = 1 /* only after an edit in the middle or a cancelled prefill */
@@ -102,8 +102,7 @@ static double page_share(const struct hg_cache *c, const struct cache_entry *e,
 static double density(const struct hg_cache *c, const struct cache_entry *e, enum cache_tier tier)
 {
     const struct hg_cache_memory *m = &c->p.mem;
-    return worth(c, e) /
-           ((double)m->slot_bytes + page_share(c, e, tier) * (double)m->page_bytes);
+    return worth(c, e) / ((double)m->slot_bytes + page_share(c, e, tier) * (double)m->page_bytes);
 }
 
 static bool in_tier(const struct cache_entry *e, enum cache_tier tier)

@@ -166,8 +166,7 @@ bool store_open(struct hg_cache *c, const struct cache_entry *e, struct store_re
     return ok;
 }
 
-bool store_page(struct hg_cache *c, const struct cache_entry *e, int32_t i,
-                struct store_reader *r)
+bool store_page(struct hg_cache *c, const struct cache_entry *e, int32_t i, struct store_reader *r)
 {
     const struct cache_page *p = e->pages[i];
     struct disk_head *h;
@@ -201,7 +200,7 @@ void store_lose_page(struct hg_cache *c, const struct cache_entry *e, int32_t i)
             continue;
         if (o->tier != TIER_DISK) {
             store_remove(c, o);
-            o->tried = false; /* it can be written anew */
+            o->tried = false;    /* it can be written anew */
         } else if (!o->n_pins) { /* a pinned one finds out by itself */
             entry_drop(c, o);
         }
@@ -269,8 +268,7 @@ static enum loaded load_entry(struct hg_cache *c, struct scan *s, const struct d
     struct tree_spot spot = tree_find(&c->tree, disk_tokens(h), n);
     if (spot.n_match == n && spot.node->depth == n && spot.node->entry) return REFUSED;
     c->tick++; /* later files count as used later */
-    struct cache_entry *e =
-        entry_create(c, disk_tokens(h), n, (enum hg_cache_kind)h->kind, NULL);
+    struct cache_entry *e = entry_create(c, disk_tokens(h), n, (enum hg_cache_kind)h->kind, NULL);
     if (!e) return NO_MEMORY;
     enum loaded l = load_pages(c, s, e, h);
     if (l != LOADED) {

@@ -11,9 +11,9 @@ struct tree_node {
     struct tree_node *parent, *child, *next; /* next: sibling */
     hg_tok *tok;                             /* [n_tok] the run from the parent to here */
     int32_t n_tok;
-    int32_t depth;                           /* tokens from the root to here */
-    struct cache_entry *entry;               /* NULL = none ends here */
-    int32_t above, n_turns, n_users;         /* evict_survey's */
+    int32_t depth;                   /* tokens from the root to here */
+    struct cache_entry *entry;       /* NULL = none ends here */
+    int32_t above, n_turns, n_users; /* evict_survey's */
 };
 
 struct tree {

@@ -2,7 +2,7 @@
  * test_cache_random.c, the disk tier test_cache_disk.c. */
 #include "cache_fixture.inc"
 
-enum { P = HG_PAGE_TOKENS, CAP = SEQ_PAGES *P };
+enum { P = HG_PAGE_TOKENS, CAP = SEQ_PAGES * P };
 
 static hg_tok text[CAP];
 
@@ -106,8 +106,8 @@ static void test_branch_and_edit(void **state)
 static void test_page_edges(void **state)
 {
     (void)state;
-    static const int32_t edge[] = {1,         2,         P - 1,     P,         P + 1,
-                                   2 * P - 1, 2 * P,     2 * P + 1, 3 * P - 1, 3 * P};
+    static const int32_t edge[] = {1,         2,     P - 1,     P,         P + 1,
+                                   2 * P - 1, 2 * P, 2 * P + 1, 3 * P - 1, 3 * P};
     int32_t n = sizeof edge / sizeof *edge;
     fake_text(text, 0, CAP, 3);
     for (int32_t a = 0; a < n; a++)
@@ -397,10 +397,51 @@ static void test_promote(void **state)
     assert_int_equal(fake_stats(&f).host_bytes, 0);
     assert_true(hg_cache_reserve(f.c, &f.seq[0], 4 * P));
     fake_text(text, 2 * P + 9, CAP, 9);
-    fake_run(&f, &f.seq[0], text, 4 * P); /* the entry's last page is not the sequence's */
+    fake_run(&f, &f.seq[0], text, 4 * P); /* behind the entry's positions in its last page */
     fake_text(text, 0, CAP, 1);
     assert_int_equal(fake_turn(&f, &f.seq[1], text, 3 * P), 2 * P + 9);
     assert_int_equal(fake_stats(&f).n_restored_device, 1);
+    fake_close(&f);
+}
+
+/* Two entries of one sequence share a page. Only the one that needs less of it comes back to the
+ * device; then another sequence publishes the whole page. */
+static void test_device_copy_grows(void **state)
+{
+    (void)state;
+    struct fake f;
+    struct hg_cache_params p = fake_params(&f, 32, 2);
+    p.host_bytes = 1 << 20;
+    assert_int_equal(fake_open(&f, &p), HG_OK);
+    fake_text(text, 0, CAP, 1);
+    int32_t at[] = {P + 36, P + 86};
+    turn_at(&f, &f.seq[0], text, 3 * P, at, 2, HG_CACHE_USER);
+    hg_cache_release(f.c, &f.seq[0]);
+    hg_tok other[CAP];
+    for (uint64_t k = 2; k < 4; k++) { /* pushes both to the host */
+        fake_text(other, 0, CAP, k);
+        turn_gen(&f, other, 300, 300);
+    }
+    struct hg_cache_hit a = hg_cache_lookup(f.c, text, P + 86), b = hg_cache_lookup(f.c, text, CAP);
+    assert_int_equal(a.n_tokens, P + 36);
+    assert_int_equal(b.n_tokens, P + 86);
+    hg_cache_clear(f.c); /* frees the slots; the two are pinned */
+    assert_int_equal(fake_stats(&f).n_slots_free, 2);
+    assert_true(hg_cache_restore(f.c, a, &f.seq[0]));
+    fake_text(other, 0, CAP, 1);
+    fake_text(other, P + 36, CAP, 9); /* the page on the device goes on otherwise */
+    assert_true(hg_cache_reserve(f.c, &f.seq[0], 3 * P));
+    fake_run(&f, &f.seq[0], other, 3 * P);
+    hg_cache_unpin(f.c, b);
+    hg_cache_check(f.c);
+    assert_int_equal(fake_turn(&f, &f.seq[1], text, 2 * P), P + 36);
+    assert_true(hg_cache_publish(f.c, text, &f.seq[1], HG_CACHE_USER));
+    hg_cache_check(f.c);
+    hg_cache_release(f.c, &f.seq[0]);
+    hg_cache_release(f.c, &f.seq[1]);
+    assert_int_equal(fake_turn(&f, &f.seq[0], text, 2 * P + 1), 2 * P);
+    assert_int_equal(fake_turn(&f, &f.seq[1], text, P + 90), P + 86);
+    assert_int_equal(fake_turn(&f, &f.seq[2], text, P + 37), P + 36);
     fake_close(&f);
 }
 
@@ -449,14 +490,23 @@ static void test_long_line(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_append_only),       cmocka_unit_test(test_same_prompt_twice),
-        cmocka_unit_test(test_branch_and_edit),   cmocka_unit_test(test_page_edges),
-        cmocka_unit_test(test_tiny_prompts),      cmocka_unit_test(test_partial_page_is_private),
-        cmocka_unit_test(test_pages_are_shared),  cmocka_unit_test(test_slot_pressure),
-        cmocka_unit_test(test_page_pressure),     cmocka_unit_test(test_restore_without_pages),
-        cmocka_unit_test(test_small_budgets),     cmocka_unit_test(test_interleaved),
-        cmocka_unit_test(test_host_tier),         cmocka_unit_test(test_promote),
-        cmocka_unit_test(test_kinds),             cmocka_unit_test(test_long_line),
+        cmocka_unit_test(test_append_only),
+        cmocka_unit_test(test_same_prompt_twice),
+        cmocka_unit_test(test_branch_and_edit),
+        cmocka_unit_test(test_page_edges),
+        cmocka_unit_test(test_tiny_prompts),
+        cmocka_unit_test(test_partial_page_is_private),
+        cmocka_unit_test(test_pages_are_shared),
+        cmocka_unit_test(test_slot_pressure),
+        cmocka_unit_test(test_page_pressure),
+        cmocka_unit_test(test_restore_without_pages),
+        cmocka_unit_test(test_small_budgets),
+        cmocka_unit_test(test_interleaved),
+        cmocka_unit_test(test_host_tier),
+        cmocka_unit_test(test_promote),
+        cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_device_copy_grows),
+        cmocka_unit_test(test_long_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,11 +21,11 @@ struct world {
     struct fake f;
     struct model m;
     struct hg_rng rng;
-    struct line line[N_LINES];            /* the conversations */
-    struct line of[MAX_SEQS];             /* the tokens of each sequence */
-    struct hg_cache_hit hit[MAX_HITS];    /* pinned for a while */
+    struct line line[N_LINES];         /* the conversations */
+    struct line of[MAX_SEQS];          /* the tokens of each sequence */
+    struct hg_cache_hit hit[MAX_HITS]; /* pinned for a while */
     struct line hit_of[MAX_HITS];
-    bool exact;                           /* nothing is ever evicted */
+    bool exact; /* nothing is ever evicted */
     uint64_t n_hits;
 };
 

@@ -7,11 +7,11 @@
  *   few (1 or 2 rows)  weights are unpacked in registers and meet every row there; four tiles
  *                      side by side (two for 2 rows) keep eight sums in flight. Bound: reading the
  *                      weights (BF16: reached; NVFP4: 5 instructions per 8 weights, see PERF.md).
- *   many               some k of up to 4 tiles are unpacked into fp32 scratch, then 6 x 16 register
- *                      blocks (micro.h). Bound: FMA.
+ *   many               some k of a tile are unpacked into fp32 scratch, then 6 x 16 register blocks
+ *                      (micro.h). Bound: FMA.
  *
  * A task is 1, 2 or 4 tiles (16, 32, 64 outputs) over all rows (512 at most). Any n and k.
- * Scratch per thread: 64 KB unpacked weights + 128 KB sums. */
+ * Scratch per thread: 16 KB unpacked weights (L1) + 128 KB sums. */
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/kern.h"
 #include "backend/cpu/micro.h"
@@ -166,17 +166,16 @@ static void unpack(enum hg_format f, struct tile t, int32_t k0, int32_t n_k, flo
 static void many(float *scratch, enum hg_format f, struct tile t, int32_t n_tiles, const float *x,
                  int32_t n_rows, int32_t n_k, const struct dest *d)
 {
-    float *w = scratch;                                /* [n_tiles][K_BLOCK][16] */
-    float *sum = w + TASK_TILES * K_BLOCK * TILE_ROWS; /* [n_tiles][n_rows][16] */
+    float *w = scratch;                   /* [K_BLOCK][16] */
+    float *sum = w + K_BLOCK * TILE_ROWS; /* [n_tiles][n_rows][16] */
     int32_t block = n_rows > 2 * MICRO_ROWS ? K_BLOCK : K_BLOCK_FEW;
     for (int32_t k0 = 0; k0 < n_k; k0 += block) {
         int32_t kn = n_k - k0 < block ? n_k - k0 : block;
-        for (int32_t i = 0; i < n_tiles; i++)
-            unpack(f, (struct tile){t.p + i * t.step * tile_records(f, n_k), t.step}, k0, kn,
-                   w + i * K_BLOCK * TILE_ROWS);
-        for (int32_t i = 0; i < n_tiles; i++)
+        for (int32_t i = 0; i < n_tiles; i++) {
+            struct tile ti = {t.p + i * t.step * tile_records(f, n_k), t.step};
+            unpack(f, ti, k0, kn, w);
             micro_f32((struct micro){.a = x + k0,
-                                     .b = w + i * K_BLOCK * TILE_ROWS,
+                                     .b = w,
                                      .c = sum + (int64_t)i * n_rows * TILE_ROWS,
                                      .a_step = n_k,
                                      .b_step = TILE_ROWS,
@@ -184,6 +183,7 @@ static void many(float *scratch, enum hg_format f, struct tile t, int32_t n_tile
                                      .n_k = kn,
                                      .zero = k0 == 0},
                       n_rows, TILE_ROWS);
+        }
     }
     for (int32_t i = 0; i < n_tiles; i++)
         for (int32_t r = 0; r < n_rows; r++) {
@@ -222,8 +222,7 @@ static void gemm_task(void *ctx, int32_t task, int32_t thread)
     }
 }
 
-_Static_assert((TASK_TILES * TILE_ROWS * (K_BLOCK + ROW_BLOCK)) * sizeof(float) <=
-                   CPU_THREAD_SCRATCH,
+_Static_assert(TILE_ROWS *(K_BLOCK + TASK_TILES * ROW_BLOCK) * sizeof(float) <= CPU_THREAD_SCRATCH,
                "gemm scratch");
 
 void HG_KERN(gemm)(struct cpu *c, const struct hg_gemm_args *a)
