@@ -11,13 +11,13 @@ ARCH    := $(shell uname -m)
 
 WARN    := -Wall -Wno-format-truncation -Wextra -Wshadow -Wvla -Wmissing-prototypes -Wstrict-prototypes -Wundef
 CFLAGS_release := -O2 -g
-CFLAGS_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+CFLAGS_asan    := -O1 -g -DHG_DEBUG -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 CFLAGS_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
 BASE_CFLAGS := -std=c11 -D_GNU_SOURCE $(WARN) $(if $(CI),-Werror) -Iinclude -Isrc -MMD -MP \
                -fno-math-errno -ffp-contract=off $(CFLAGS_$(MODE)) $(CFLAGS) \
                -DHG_PREFIX='"$(PREFIX)"'
 LDFLAGS_asan := -fsanitize=address,undefined
-LDLIBS  := -ljansson -levent_core -levent_extra -levent_pthreads -lpcre2-8 -lutf8proc -lxxhash \
+LDLIBS  := -ljansson -levent_core -lpcre2-8 -lutf8proc -lxxhash \
            -lcurl -lpthread -lm
 CHECK_PKGS := tools/deps.sh
 

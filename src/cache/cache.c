@@ -43,7 +43,7 @@
  * What goes first (evict.c). When a tier is short, the unpinned entry with the least value per
  * byte goes, one by one, until there is room:
  *
- *        tokens * weight[kind] * stale / (1 + age / 32)
+ *        tokens * weight[kind] * stale / (1 + (age / 32)^2)
  *        ----------------------------------------------
  *        slot_bytes + page_bytes * (sum over pages: 1/k)
  *
@@ -238,7 +238,7 @@ struct hg_cache_hit hg_cache_lookup(struct hg_cache *c, const hg_tok *tokens, in
     if (e) {
         hit = (struct hg_cache_hit){e->n_tokens, e->id};
         touch(c, e);
-        if (e->kind == HG_CACHE_GENERATION && spot.n_match < n) pass_over(e);
+        if (e->kind != HG_CACHE_SYSTEM && spot.n_match < n) pass_over(e);
         e->n_pins++;
         c->stats.n_hits++;
     }

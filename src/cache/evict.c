@@ -68,9 +68,9 @@ static bool stale(const struct cache_entry *e)
 
 static double worth(const struct hg_cache *c, const struct cache_entry *e)
 {
-    double age = (double)(c->tick - e->last_use);
+    double age = (double)(c->tick - e->last_use) / HALF_LIFE;
     return (e->n_tokens - e->above) * kind_weight[e->kind] * (stale(e) ? stale_weight : 1) /
-           (1 + age / HALF_LIFE);
+           (1 + age * age);
 }
 
 /* The device page would be free if no entry referred to it. */

@@ -29,9 +29,9 @@ int32_t hg_policy_cuts(json_t *messages, const int64_t *starts, size_t n_starts,
     while (first < n_messages && has_role(json_array_get(messages, first), "system")) first++;
     for (size_t i = 0; i < n_messages; i++)
         if (has_role(json_array_get(messages, i), "user")) user = i;
-    add(out, &n, starts[n_messages], HG_CACHE_GENERATION);
-    add(out, &n, starts[first], HG_CACHE_SYSTEM);
     if (user < n_messages) add(out, &n, starts[user + 1], HG_CACHE_USER);
+    add(out, &n, starts[first], HG_CACHE_SYSTEM);
+    add(out, &n, starts[n_messages], HG_CACHE_GENERATION);
     return n;
 }
 

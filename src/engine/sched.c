@@ -113,12 +113,23 @@ static void run(struct hg_engine *eng, struct hg_request *r)
     hg_request_unref(r);
 }
 
+/* Waits for work; until it comes, the cache may write behind. Called and left with the lock held. */
+static void idle(struct hg_engine *eng)
+{
+    pthread_mutex_unlock(&eng->lock);
+    pthread_mutex_lock(&eng->device);
+    bool wrote = hg_cache_idle(eng->cache);
+    pthread_mutex_unlock(&eng->device);
+    pthread_mutex_lock(&eng->lock);
+    if (!wrote && !eng->first && !eng->closing) pthread_cond_wait(&eng->wake, &eng->lock);
+}
+
 void *hg_sched_main(void *engine)
 {
     struct hg_engine *eng = engine;
     for (;;) {
         pthread_mutex_lock(&eng->lock);
-        while (!eng->first && !eng->closing) pthread_cond_wait(&eng->wake, &eng->lock);
+        while (!eng->first && !eng->closing) idle(eng);
         struct hg_request *r = eng->first;
         if (r) {
             eng->first = r->next;

@@ -32,10 +32,10 @@ void fix_config(struct hg_rng *rng, enum hg_format format, struct hg_config *c)
     c->n_layers = between(rng, 2, 8);
     uint32_t mix = hg_rng_below(rng, 6); /* 0: all GDN, 1: all attention */
     for (int32_t i = 0; i < c->n_layers; i++)
-        c->layer_kind[i] = mix == 0                  ? HG_LAYER_GDN
-                           : mix == 1                ? HG_LAYER_ATTN
-                           : hg_rng_below(rng, 3)    ? HG_LAYER_GDN
-                                                     : HG_LAYER_ATTN;
+        c->layer_kind[i] = mix == 0               ? HG_LAYER_GDN
+                           : mix == 1             ? HG_LAYER_ATTN
+                           : hg_rng_below(rng, 3) ? HG_LAYER_GDN
+                                                  : HG_LAYER_ATTN;
     c->n_vocab = between(rng, 19, 80);
     c->d_model = unit == 1 ? between(rng, 8, 24) * 2 + 1 : between(rng, 1, 3) * 16;
     c->d_ff = unit == 1 ? between(rng, 5, 70) : between(rng, 1, 4) * 16;
@@ -130,10 +130,12 @@ void fix_tokens(struct hg_rng *rng, const struct hg_config *c, hg_tok *tok, int3
 
 void fix_forest(struct hg_rng *rng, const struct hg_config *c, int32_t n, struct fix_tree *tree)
 {
-    int32_t reach = between(rng, 1, 3) == 1 ? n : between(rng, 1, 6); /* how far up parents lie */
+    int32_t kind = between(rng, 1, 4); /* bushy, a chain, long branches, in between */
+    int32_t reach = kind == 1 ? n : kind == 2 ? 1 : between(rng, 2, kind == 3 ? 2 : 6);
     tree->n = n;
     fix_tokens(rng, c, tree->tok, n);
-    for (int32_t i = 0; i < n; i++) tree->parent[i] = between(rng, i < reach ? -1 : i - reach, i - 1);
+    for (int32_t i = 0; i < n; i++) /* no further up than reach */
+        tree->parent[i] = between(rng, i < reach ? -1 : i - reach, i - 1);
 }
 
 int32_t fix_path(const struct fix_tree *tree, int32_t leaf, int32_t path[HG_TREE_ROWS])
@@ -161,12 +163,11 @@ int32_t fix_put_tree(struct hg_row *rows, int32_t n_rows, int32_t seq, const str
 {
     for (int32_t i = 0; i < tree->n; i++) {
         int32_t up = tree->parent[i];
-        rows[n_rows + i] =
-            (struct hg_row){.token = tree->tok[i],
-                            .seq = seq,
-                            .pos = up < 0 ? s->s.n_past : rows[n_rows + up].pos + 1,
-                            .parent = up < 0 ? -1 : n_rows + up,
-                            .want = 1};
+        rows[n_rows + i] = (struct hg_row){.token = tree->tok[i],
+                                           .seq = seq,
+                                           .pos = up < 0 ? s->s.n_past : rows[n_rows + up].pos + 1,
+                                           .parent = up < 0 ? -1 : n_rows + up,
+                                           .want = 1};
     }
     return n_rows + tree->n;
 }
@@ -195,8 +196,7 @@ void fix_extend(struct fix_model *t, struct fix_seq *s, const hg_tok *tok, int32
         if (!logits)
             for (int32_t j = 0; j < k; j++) rows[j].want = 0;
         const float *out = fix_step(t, HG_EXTEND, rows, k, &s, 1);
-        if (logits)
-            memcpy(logits + (size_t)i * vocab, out, (size_t)k * vocab * sizeof *logits);
+        if (logits) memcpy(logits + (size_t)i * vocab, out, (size_t)k * vocab * sizeof *logits);
     }
 }
 
@@ -229,8 +229,8 @@ float *fix_state(struct fix_model *t, int32_t slot)
         const struct hg_gdn_state *s = &t->m->mem[i].state;
         size_t n = state_floats(s), conv = 3 * (size_t)s->conv_dim;
         t->be->ops->download(t->be, to, s->s + (size_t)slot * n, n * sizeof *to);
-        t->be->ops->read_act(t->be, to + n,
-                             (char *)s->conv + (size_t)slot * conv * t->be->act_size, conv);
+        t->be->ops->read_act(t->be, to + n, (char *)s->conv + (size_t)slot * conv * t->be->act_size,
+                             conv);
         to += n + conv;
     }
     t->be->ops->sync(t->be);
@@ -261,8 +261,7 @@ double fix_error(const float *a, const float *b, size_t n)
     return diff == 0 ? 0 : sqrt(diff / size);
 }
 
-void fix_same(const struct fix_model *t, const char *what, const float *a, const float *b,
-              size_t n)
+void fix_same(const struct fix_model *t, const char *what, const float *a, const float *b, size_t n)
 {
     double e = fix_error(a, b, n);
     if (t->exact ? e == 0 && memcmp(a, b, n * sizeof *a) == 0 : e <= FIX_BOUND) return;

@@ -60,7 +60,7 @@ void fix_close(struct fix_model *t);
 void fix_begin(struct fix_model *t, struct fix_seq *s, int32_t slot);
 
 void fix_tokens(struct hg_rng *rng, const struct hg_config *c, hg_tok *tok, int32_t n);
-/* Random forest of n rows: bushy, deep or in between. */
+/* Random forest of n rows: bushy, a chain, deep or in between. */
 void fix_forest(struct hg_rng *rng, const struct hg_config *c, int32_t n, struct fix_tree *tree);
 /* Rows from the root to `leaf`; returns how many. */
 int32_t fix_path(const struct fix_tree *tree, int32_t leaf, int32_t path[HG_TREE_ROWS]);

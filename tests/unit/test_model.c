@@ -124,13 +124,14 @@ struct company {
     struct fix_seq joint, alone;
     struct fix_tree tree;
     hg_tok tok[64];
-    int32_t n;        /* rows in this step */
-    int32_t row0;     /* of them in the joint step */
-    int32_t leaf;     /* committed node of the tree, -1: rejected */
+    int32_t n;    /* rows in this step */
+    int32_t row0; /* of them in the joint step */
+    int32_t leaf; /* committed node of the tree, -1: rejected */
 };
 
 /* One joint step, then each of its sequences alone; logits of every row must be equal. */
-static void company_round(struct fix_model *t, struct hg_rng *rng, struct company *s, int32_t n_seqs)
+static void company_round(struct fix_model *t, struct hg_rng *rng, struct company *s,
+                          int32_t n_seqs)
 {
     struct hg_row rows[FIX_ROWS];
     struct fix_seq *seqs[FIX_SEQS];
@@ -141,12 +142,13 @@ static void company_round(struct fix_model *t, struct hg_rng *rng, struct compan
     for (int32_t k = 0; k < n_seqs; k++) { /* rows in another order than the sequences */
         int32_t i = (first + k) % n_seqs;
         s[i].row0 = n_rows;
-        s[i].n = 1 + (int32_t)hg_rng_below(rng, kind == HG_VERIFY ? 16 : hg_rng_below(rng, 2) ? 50 : 2);
+        s[i].n = 1 + (int32_t)hg_rng_below(rng, kind == HG_VERIFY      ? 16
+                                                : hg_rng_below(rng, 2) ? 50
+                                                                       : 2);
         fix_tokens(rng, &t->m->cfg, s[i].tok, s[i].n);
         fix_forest(rng, &t->m->cfg, s[i].n, &s[i].tree);
-        n_rows = kind == HG_VERIFY
-                     ? fix_put_tree(rows, n_rows, i, &s[i].joint, &s[i].tree)
-                     : fix_put_chain(rows, n_rows, i, &s[i].joint, s[i].tok, s[i].n);
+        n_rows = kind == HG_VERIFY ? fix_put_tree(rows, n_rows, i, &s[i].joint, &s[i].tree)
+                                   : fix_put_chain(rows, n_rows, i, &s[i].joint, s[i].tok, s[i].n);
         s[i].leaf = (int32_t)hg_rng_below(rng, (uint32_t)s[i].n + 1) - 1;
     }
     memcpy(logits[0], fix_step(t, kind, rows, n_rows, seqs, n_seqs),
@@ -159,9 +161,8 @@ static void company_round(struct fix_model *t, struct hg_rng *rng, struct compan
             fix_put_tree(rows, 0, 0, alone, &s[i].tree);
         else
             fix_put_chain(rows, 0, 0, alone, s[i].tok, s[i].n);
-        fix_same(t, "a sequence alone and among others",
-                 fix_step(t, kind, rows, s[i].n, &alone, 1), logits[0] + (size_t)s[i].row0 * vocab,
-                 (size_t)s[i].n * vocab);
+        fix_same(t, "a sequence alone and among others", fix_step(t, kind, rows, s[i].n, &alone, 1),
+                 logits[0] + (size_t)s[i].row0 * vocab, (size_t)s[i].n * vocab);
         if (kind == HG_VERIFY && s[i].leaf >= 0) fix_commit(t, alone, s[i].leaf);
         fix_same_seq(t, alone, t, &s[i].joint, "a sequence alone and among others");
     }
@@ -409,8 +410,9 @@ static void check_errors(struct errors *all, const char *what, struct bounds b)
 {
     qsort(all->e, (size_t)all->n, sizeof *all->e, by_size);
     double half = all->e[all->n / 2], most = all->e[all->n * 99 / 100], worst = all->e[all->n - 1];
-    print_message("%s: error of %d rows: half %.2g, 99%% %.2g, worst %.2g (bounds %.2g %.2g %.2g)\n",
-                  what, all->n, half, most, worst, b.half, b.most, b.all);
+    print_message(
+        "%s: error of %d rows: half %.2g, 99%% %.2g, worst %.2g (bounds %.2g %.2g %.2g)\n", what,
+        all->n, half, most, worst, b.half, b.most, b.all);
     assert_true(half <= b.half && most <= b.most && worst <= b.all);
     all->n = 0;
 }
@@ -500,10 +502,10 @@ int main(int argc, char **argv)
     if (argc > 1) base_seed = strtoull(argv[1], NULL, 0);
     print_message("seed %llu\n", (unsigned long long)base_seed);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_splits),   cmocka_unit_test(test_long),
-        cmocka_unit_test(test_company),  cmocka_unit_test(test_idle),
-        cmocka_unit_test(test_snapshot), cmocka_unit_test(test_move),
-        cmocka_unit_test(test_threads),  cmocka_unit_test(test_devices),
+        cmocka_unit_test(test_splits),     cmocka_unit_test(test_long),
+        cmocka_unit_test(test_company),    cmocka_unit_test(test_idle),
+        cmocka_unit_test(test_snapshot),   cmocka_unit_test(test_move),
+        cmocka_unit_test(test_threads),    cmocka_unit_test(test_devices),
         cmocka_unit_test(test_kv_formats),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

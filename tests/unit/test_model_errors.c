@@ -132,7 +132,11 @@ static void commits(struct scene *s)
     hg_tok tok[2] = {1, 2};
     struct fix_seq *seqs[] = {&s->a, &s->b};
     struct fix_tree tree = {.n = 3, .parent = {-1, 0, 0}, .tok = {1, 2, 3}};
-    refuse_commit(s, &s->b, 0, "commit of row 0: no such row in a VERIFY step"); /* an EXTEND */
+    struct fix_seq c; /* looks like a sequence before its VERIFY, but the step was an EXTEND */
+    fix_begin(&s->t, &c, 2);
+    fix_extend(&s->t, &c, tok, 1, NULL, 1, NULL);
+    c.s.n_past = 0;
+    refuse_commit(s, &c, 0, "commit of row 0: no such row in a VERIFY step");
     int32_t n = fix_put_chain(rows, fix_put_tree(rows, 0, 0, &s->a, &tree), 1, &s->b, tok, 2);
     fix_step(&s->t, HG_VERIFY, rows, n, seqs, 2);
     refuse_commit(s, &s->a, -1, "commit of row -1: no such row");
@@ -185,8 +189,12 @@ static void test_limits(void **state)
         struct hg_seq s = {.pages = &page, .n_pages = 1}, *sp = &s;
         struct hg_row rows[3] = {{1, 0, 0, -1, 1}, {1, 0, 1, 0, 1}, {1, 0, 2, 1, 1}};
         struct hg_backend_params bp = {.device = device, .max_rows = 3, .n_threads = 1};
-        struct hg_model_params mp = {.n_slots = 1, .n_pages = 1, .max_rows = 3, .max_seqs = 1,
-                                     .max_want = 2, .kv = HG_KV_F32};
+        struct hg_model_params mp = {.n_slots = 1,
+                                     .n_pages = 1,
+                                     .max_rows = 3,
+                                     .max_seqs = 1,
+                                     .max_want = 2,
+                                     .kv = HG_KV_F32};
         fix_config(&rng, HG_FMT_F32, &c);
         if (hg_backend_open(&bp, &be, &err) ||
             hg_weights_dummy(&w, &c, HG_FMT_F32, 8, be, NULL, NULL, &err) ||

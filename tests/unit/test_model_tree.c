@@ -173,7 +173,8 @@ static void commit_round(struct fix_model *t, struct hg_rng *rng, struct fix_seq
     fix_step(t, HG_VERIFY, rows, n, &a, 1);
     snprintf(what, sizeof what, "tree of %d at %d, rejected", n, a->s.n_past);
     if (hg_rng_below(rng, 4)) {
-        int32_t leaf = (int32_t)hg_rng_below(rng, (uint32_t)n), m = fix_path(&tree, leaf, path);
+        int32_t leaf = hg_rng_below(rng, 3) ? (int32_t)hg_rng_below(rng, (uint32_t)n) : n - 1;
+        int32_t m = fix_path(&tree, leaf, path);
         for (int32_t i = 0; i < m; i++) chain[i] = tree.tok[path[i]];
         snprintf(what, sizeof what, "tree of %d at %d, commit of row %d", n, a->s.n_past, leaf);
         fix_commit(t, a, leaf);

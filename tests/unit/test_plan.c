@@ -84,7 +84,7 @@ static void test_chain(void **state)
  *      3   5
  *      |
  *      6        */
-static const struct hg_row forest[] = {{1, 0, 62, -1, 0}, {2, 0, 63, 0, 0}, {3, 0, 63, 0, 1},
+static const struct hg_row forest[] = {{1, 0, 62, -1, 0}, {2, 0, 63, 0, 0},  {3, 0, 63, 0, 1},
                                        {4, 0, 64, 2, 0},  {5, 0, 62, -1, 1}, {6, 0, 64, 2, 0},
                                        {7, 0, 65, 3, 1}};
 
@@ -97,8 +97,8 @@ static void test_forest(void **state)
     /* scratch slots in row order behind the 62 committed tokens, over the edge of the page */
     const int32_t slots[] = {382, 383, 128, 129, 130, 131, 132};
     assert_ints("kv_slot", plan->kv_slot, slots, 7);
-    const int32_t conv[] = {-1, -2, -3, /* 0 */ -2, -3, 0, /* 1 */ -2, -3, 0, /* 2 */
-                            -3, 0,  2,  /* 3 */ -1, -2, -3, /* 4 */ -3, 0, 2, /* 5 */
+    const int32_t conv[] = {-1, -2, -3, /* 0 */ -2, -3, 0,  /* 1 */ -2, -3, 0, /* 2 */
+                            -3, 0,  2,  /* 3 */ -1, -2, -3, /* 4 */ -3, 0,  2, /* 5 */
                             0,  2,  3 /* 6 */};
     assert_ints("conv_src", plan->conv_src, conv, 21);
     assert_ints("path of 4", plan->path + 4 * HG_TREE_ROWS, (const int32_t[]){4}, 1);
@@ -106,8 +106,7 @@ static void test_forest(void **state)
     assert_ints("path of 6", plan->path + 6 * HG_TREE_ROWS, (const int32_t[]){0, 2, 3, 6}, 4);
     /* what a row sees at each position: its ancestors' slots, then the committed ones below */
     const int32_t seen[] = {382, 128, 129, 132};
-    for (int32_t q = 62; q < 66; q++)
-        assert_int_equal(hg_plan_slot(plan, s, 6, q), seen[q - 62]);
+    for (int32_t q = 62; q < 66; q++) assert_int_equal(hg_plan_slot(plan, s, 6, q), seen[q - 62]);
     assert_int_equal(hg_plan_slot(plan, s, 6, 61), 5 * 64 + 61);
     assert_int_equal(hg_plan_slot(plan, s, 4, 62), 130);
     assert_ints("want", plan->want, (const int32_t[]){2, 4, 6}, 3);
@@ -128,8 +127,8 @@ static void test_verify_chain(void **state)
 static void test_two_sequences(void **state)
 {
     (void)state;
-    const struct hg_row rows[] = {{1, 1, 0, -1, 0}, {2, 1, 0, -1, 0}, {3, 1, 1, 1, 0},
-                                  {4, 0, 10, -1, 0}, {5, 0, 11, 3, 1}};
+    const struct hg_row rows[] = {
+        {1, 1, 0, -1, 0}, {2, 1, 0, -1, 0}, {3, 1, 1, 1, 0}, {4, 0, 10, -1, 0}, {5, 0, 11, 3, 1}};
     builds(HG_VERIFY, rows, 5, 10, 0, 2);
     assert_true(plan->seq[0].chain && plan->seq[0].row0 == 3 && plan->seq[0].n_rows == 2);
     assert_true(!plan->seq[1].chain && plan->seq[1].row0 == 0 && plan->seq[1].n_rows == 3);

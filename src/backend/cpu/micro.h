@@ -14,7 +14,7 @@
 
 #include <stdbool.h>
 
-#include "backend/cpu/simd.h"
+#include "backend/cpu/small.h"
 
 enum { MICRO_ROWS = 6, MICRO_COLS = 16 };
 enum micro_b { MICRO_F32, MICRO_BF16, MICRO_FP8 }; /* FP8: times 2^-8, see v_e4m3 */

@@ -4,7 +4,7 @@
 #ifndef HG_BACKEND_CPU_UNPACK_H
 #define HG_BACKEND_CPU_UNPACK_H
 
-#include "backend/cpu/simd.h"
+#include "backend/cpu/small.h"
 #include "backend/cpu/tile.h"
 
 /* The even and the odd k of eight 32-bit lanes of bf16 pairs. */

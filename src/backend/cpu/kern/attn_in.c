@@ -9,6 +9,7 @@
 
 #include "backend/cpu/kern.h"
 #include "backend/cpu/kv.h"
+#include "backend/cpu/small.h"
 
 struct job {
     struct cpu *c;

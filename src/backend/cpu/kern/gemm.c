@@ -18,7 +18,11 @@
 #include "backend/cpu/unpack.h"
 
 enum {
+#if defined(HG_ISA_portable)
+    FEW_ROWS = 0, /* without byte shuffles a weight is better unpacked once, through memory */
+#else
     FEW_ROWS = 2,
+#endif
     TASK_TILES = 4, /* most tiles of a task */
     ROW_BLOCK = 512,
     /* k that are unpacked at once: much for many rows, since each block loads and stores the sums;

@@ -5,6 +5,7 @@
 
 #include "backend/cpu/kern.h"
 #include "backend/cpu/tile.h"
+#include "quant/float.h"
 
 enum { TASK_ELEMS = 16384 };
 
