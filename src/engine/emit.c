@@ -1,4 +1,5 @@
 /* Drawn tokens -> detokenizer -> stop strings -> output parser -> events. */
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,12 +57,46 @@ static void post(struct hg_request *r, struct hg_event *ev)
     hg_request_post(r, ev);
 }
 
+/* Appends to a string member of r->said. */
+static void said_text(struct hg_request *r, const char *field, const char *text, size_t n)
+{
+    json_t *old = json_object_get(r->said, field);
+    struct hg_buf b;
+    hg_buf_init(&b);
+    hg_buf_add(&b, json_string_value(old), json_string_length(old));
+    hg_buf_add(&b, text, n);
+    if (!b.oom) json_object_set_new(r->said, field, json_stringn(b.data, b.len));
+    hg_buf_fini(&b);
+}
+
+/* Keeps the answer in the form of the message that a client will send back. */
+static void note(struct hg_request *r, enum hg_event_type type, const char *name, const char *text,
+                 size_t n)
+{
+    if (!r->said) return;
+    json_t *calls = json_object_get(r->said, "tool_calls");
+    if (type == HG_EV_TEXT) said_text(r, "content", text, n);
+    if (type == HG_EV_REASONING) said_text(r, "reasoning_content", text, n);
+    if (type == HG_EV_TOOL_ARGS) hg_buf_add(&r->args, text, n);
+    if (type == HG_EV_TOOL_BEGIN) {
+        if (!calls) json_object_set_new(r->said, "tool_calls", calls = json_array());
+        json_array_append_new(calls, json_pack("{s:{s:s}}", "function", "name", name));
+        hg_buf_clear(&r->args);
+    }
+    if (type == HG_EV_TOOL_END) {
+        json_t *call = json_array_get(calls, json_array_size(calls) - 1);
+        json_object_set_new(json_object_get(call, "function"), "arguments",
+                            json_stringn(r->args.data ? r->args.data : "", r->args.len));
+    }
+}
+
 static void on_output(void *ctx, enum hg_event_type type, int32_t index, const char *name,
                       const char *text, size_t n_text)
 {
     static const char alphabet[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
     struct hg_request *r = ctx;
     char id[32] = "";
+    note(r, type, name, text, n_text);
     if (type == HG_EV_TOOL_BEGIN) { /* unique over requests: clock, address and index in it */
         struct hg_rng rng = {(uint64_t)(hg_now() * 1e9) ^ (uint64_t)(uintptr_t)r ^
                              (uint64_t)index << 48};
@@ -91,6 +126,7 @@ static void visible(struct hg_request *r)
 bool hg_emit_token(struct hg_request *r, hg_tok id, const float *logits)
 {
     if (r->n_logprobs >= 0) add_logprob(r, id, logits);
+    if (r->said && !hg_toks_push(&r->drawn, id)) r->oom = true;
     hg_buf_clear(&r->text);
     hg_detok_push(&r->detok, r->eng->assets.tok, id, r->keep_special, &r->text);
     bool stopped = hg_stops_feed(&r->stops, r->text.data, r->text.len, &r->visible);
@@ -113,6 +149,8 @@ void hg_emit_done(struct hg_request *r, enum hg_finish finish)
         hg_request_post(r, &ev);
         return;
     }
+    if (r->said && (finish == HG_FINISH_STOP || finish == HG_FINISH_TOOL_CALLS))
+        hg_recall_keep(r->eng->recall, r->said, r->drawn.ids, r->drawn.n);
     post(r, &(struct hg_event){
                 .type = HG_EV_DONE, .finish = finish, .usage = r->usage, .timings = r->timings});
 }

@@ -133,6 +133,8 @@ static enum hg_status open_parts(struct hg_engine *eng, const struct hg_engine_p
     HG_TRY(hg_backend_open(&bp, &eng->be, err));
     HG_TRY(open_model(eng, p, dummy_format, err));
     HG_TRY(hg_session_create(eng, 0, &eng->session, err));
+    eng->recall = hg_recall_create();
+    if (!eng->recall) return hg_fail(err, HG_ENOMEM, "engine: out of memory");
     describe(eng);
     if (pthread_create(&eng->thread, NULL, hg_sched_main, eng))
         return hg_fail(err, HG_ENOMEM, "scheduler thread: cannot be created");
@@ -170,6 +172,7 @@ void hg_engine_close(struct hg_engine *eng)
     }
     hg_session_free(eng, eng->session);
     hg_cache_free(eng->cache);
+    hg_recall_free(eng->recall);
     hg_model_free(eng->model);
     hg_backend_close(eng->be);
     hg_assets_close(&eng->assets);

@@ -3,7 +3,8 @@
  *   engine.c   open, close, info         assets.c  what a checkpoint directory holds beside weights
  *   prompt.c   messages -> token ids     request.c submit, the event queue, cancel, free
  *   sched.c    the one thread that owns the device: runs requests in order
- *   policy.c   where a prompt's state is worth a snapshot      memory.c  sizes, cache, disk key
+ *   policy.c   where a prompt's state is worth a snapshot      memory.c  sizes and the cache
+ *   recall.c   generated tokens, for when they come back re-serialised
  *   session.c  one timeline of tokens on the device
  *   emit.c     drawn tokens -> text, tool calls, logprobs -> events
  */
@@ -15,6 +16,7 @@
 
 #include "base/buf.h"
 #include "engine/policy.h"
+#include "engine/recall.h"
 #include "model/step.h"
 #include "sample/sampler.h"
 #include "text/output.h"
@@ -71,6 +73,7 @@ struct hg_engine {
     struct hg_backend *be;
     struct hg_model *model;
     struct hg_cache *cache;
+    struct hg_recall *recall;
     struct hg_session *session; /* of the scheduler; hg_logits borrows it under `device` */
     struct hg_engine_info info;
     char lines[3][256]; /* what info's lines point to */
@@ -130,6 +133,9 @@ struct hg_request {
     struct hg_logprob *lp; /* of tokens whose text is not yet out; [n_lp], tops behind each */
     struct hg_top_logprob *lp_top;
     int32_t n_lp, cap_lp;
+    struct hg_toks drawn; /* what was generated, without the end token, */
+    struct json_t *said;  /* and as the message that a client will send back; NULL: no chat */
+    struct hg_buf args;   /* of the call that is open */
     struct hg_usage usage;
     struct hg_timings timings;
 
@@ -155,7 +161,7 @@ enum hg_status hg_prompt_build(struct hg_request *r, const struct hg_request_par
 
 /* One drawn token: text, tool-call and reasoning events. True when a stop string ended it. */
 bool hg_emit_token(struct hg_request *r, hg_tok id, const float *logits);
-/* What was held back, then DONE. */
+/* What was held back, then DONE. A chat answer that ended by itself is kept for recall. */
 void hg_emit_done(struct hg_request *r, enum hg_finish finish);
 
 #endif

@@ -77,12 +77,16 @@ static enum hg_status encode_rendered(struct hg_request *r, const struct hg_requ
                                   .forced = forced.data,
                                   .only_tool = p->tool_name};
     int64_t *starts = calloc(text->n_starts + 1, sizeof *starts);
+    if (forced.len == 0) r->said = json_pack("{s:s}", "role", "assistant");
     r->output = hg_output_create(&op);
     enum hg_status st = HG_OK;
     if (!starts || !r->output || forced.oom) st = hg_fail(err, HG_ENOMEM, "request: out of memory");
     if (st == HG_OK)
         st = hg_tokenizer_encode(r->eng->assets.tok, text->text, text->n, true, text->starts,
                                  text->n_starts, starts, &r->prompt, err);
+    if (st == HG_OK && text->n_starts == json_array_size(p->messages) + 1)
+        st = hg_recall_splice(r->eng->recall, p->messages, r->eng->assets.cfg.eos[0], &r->prompt,
+                              starts, err);
     if (st == HG_OK) r->n_cuts = hg_policy_cuts(p->messages, starts, text->n_starts, r->cuts);
     if (st == HG_OK && forced.len)
         st = hg_tokenizer_encode(r->eng->assets.tok, forced.data, forced.len, true, NULL, 0, NULL,

@@ -1,3 +1,4 @@
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,6 +28,9 @@ static void request_destroy(struct hg_request *r)
     }
     free_node(r->taken);
     hg_toks_fini(&r->prompt);
+    hg_toks_fini(&r->drawn);
+    json_decref(r->said);
+    hg_buf_fini(&r->args);
     for (int32_t i = 0; i < r->n_stop; i++) free(r->stop[i]);
     free(r->stop);
     hg_sampler_free(r->sampler);

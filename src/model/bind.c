@@ -173,7 +173,14 @@ static void *random_matrix(struct binder *b, struct hg_matrix_src *s)
     s->data = p;
     s->scale2 = 1;
     int exponent = 127 + (int)floor(log2(0.6 / sqrt(s->k)));
-    uint64_t keep = 0x807f * 0x0001000100010001u, set = (uint64_t)exponent * 0x0080008000800080u;
+    /* sign and mantissa at random, the exponent set; a BF16 pattern twice is an F32, too */
+    uint64_t keep = 0x807f, set = (uint64_t)exponent << 7;
+    if (s->format == HG_FMT_F16) {
+        keep = 0x83ff;
+        set = (uint64_t)(exponent - 127 + 15) << 10; /* >= 1: k < 2^24 */
+    }
+    keep *= 0x0001000100010001u;
+    set *= 0x0001000100010001u;
     for (size_t i = 0; i < words; i++) {
         uint64_t r = hg_rng_u64(&b->rng);
         p[i] = s->format == HG_FMT_NVFP4 ? r : (r & keep) | set;

@@ -29,8 +29,8 @@ struct hg_server {
     struct hg_api_limits limits;
     const char *api_key, *model_name;
     struct hg_http *http;
-    int64_t created;         /* Unix time of the start */
-    bool stopping, stop_now; /* as on_stop of http.h says */
+    int64_t created;           /* Unix time of the start */
+    bool stopping, stop_now;   /* as on_stop of http.h says */
     struct hg_metrics metrics; /* the loop's */
     LIST_HEAD(, hg_job) jobs;
     pthread_t worker;

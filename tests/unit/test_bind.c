@@ -13,6 +13,7 @@
 
 #include "../lib/checkpoint_writer.h"
 #include "../lib/model_fixture.h"
+#include "backend/ref/ref.h"
 #include "checkpoint/shards.h"
 
 /* Layer 0 is GDN, layer 1 attention. */
@@ -526,6 +527,13 @@ static void test_dummy(void **state)
         if (hg_weights_dummy(&w, &config, f, 3, be, NULL, NULL, &err)) fail_msg("%s", err.text);
         assert_int_equal(w.layer[0].gate.format, f);
         assert_int_equal(w.embed.format, f == HG_FMT_NVFP4 ? HG_FMT_BF16 : f);
+        double sum = 0; /* of squares of the values: about 1 in k times k */
+        for (int32_t j = 0; j < 32; j++)
+            for (int32_t i = 0; i < 32; i++) {
+                double x = (double)(ref_weight(&w.layer[1].o, j, i) * w.layer[1].o.scale2);
+                sum += x * x / 32;
+            }
+        if (!(sum > 0.2 && sum < 3)) fail_msg("%s: variance %g / k", hg_format_name(f), sum);
         int64_t n = w.n_params;
         unload();
         config.tied = !config.tied;
