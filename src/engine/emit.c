@@ -131,6 +131,7 @@ bool hg_emit_token(struct hg_request *r, hg_tok id, const float *logits)
     hg_detok_push(&r->detok, r->eng->assets.tok, id, r->keep_special, &r->text);
     bool stopped = hg_stops_feed(&r->stops, r->text.data, r->text.len, &r->visible);
     visible(r);
+    if (stopped) r->drawn.n = 0; /* the text lacks what was drawn: nothing to recall */
     return stopped;
 }
 
