@@ -12,14 +12,16 @@
 enum {
     MAX_BYTES = 16 << 20,
     MAX_VALUES = 1 << 17, /* quantization_config may list every module */
+    MAX_GROUP = 64,
     REQUIRED = INT32_MIN,
     SHOWN = 80 /* characters of a bad value in a message */
 };
 
 /* Every limit on what a file may set. They bound the products that later code takes in int32:
+ *   query heads      n_heads / n_kv_heads                <= 64 (what a backend keeps per kv head)
  *   q_proj rows      2 * n_heads * d_head               <= 2^20
- *   conv channels    (2 * n_k_heads + n_v_heads) * d    <= 3 * 2^18
- *   GDN state        n_v_heads * d_k * d_v              <= 2^26 elements a layer
+ *   conv channels    (2 * n_k_heads + n_v_heads) * d    <= 2^17
+ *   GDN state        n_v_heads * d_k * d_v              <= 2^24 elements a layer
  * Products with n_vocab, n_ctx_max or two of d_model, d_ff need int64. */
 static const struct int_key {
     const char *key;
@@ -33,8 +35,8 @@ static const struct int_key {
     {"num_attention_heads", offsetof(struct hg_config, n_heads), 1, 1024, REQUIRED},
     {"num_key_value_heads", offsetof(struct hg_config, n_kv_heads), 1, 1024, REQUIRED},
     {"head_dim", offsetof(struct hg_config, d_head), 2, 512, 256},
-    {"linear_num_key_heads", offsetof(struct hg_config, n_k_heads), 1, 1024, REQUIRED},
-    {"linear_num_value_heads", offsetof(struct hg_config, n_v_heads), 1, 1024, REQUIRED},
+    {"linear_num_key_heads", offsetof(struct hg_config, n_k_heads), 1, 128, REQUIRED},
+    {"linear_num_value_heads", offsetof(struct hg_config, n_v_heads), 1, 256, REQUIRED},
     {"linear_key_head_dim", offsetof(struct hg_config, d_k), 1, 256, 128},
     {"linear_value_head_dim", offsetof(struct hg_config, d_v), 1, 256, 128},
     {"max_position_embeddings", offsetof(struct hg_config, n_ctx_max), 1, 1 << 24, 32768},
@@ -163,6 +165,11 @@ static enum hg_status read_ints(const struct section *s, struct hg_config *c)
                        "%s: num_attention_heads is %d, expected a multiple of"
                        " num_key_value_heads %d",
                        s->file, c->n_heads, c->n_kv_heads);
+    if (c->n_heads / c->n_kv_heads > MAX_GROUP)
+        return hg_fail(s->err, HG_EFORMAT,
+                       "%s: num_attention_heads is %d, expected at most %d for each of the %d "
+                       "num_key_value_heads",
+                       s->file, c->n_heads, MAX_GROUP, c->n_kv_heads);
     if (c->n_v_heads % c->n_k_heads)
         return hg_fail(s->err, HG_EFORMAT,
                        "%s: linear_num_value_heads is %d, expected a multiple"

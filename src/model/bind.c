@@ -217,6 +217,13 @@ static void account(struct binder *b, const struct hg_matrix_src *s, bool read_p
     if (read_per_token) w->n_bytes_token += hg_format_bytes(s->format, n);
 }
 
+/* Some tied exports store the head a second time, in whatever format; the embedding is what counts. */
+static void take_tied_copy(struct binder *b)
+{
+    for (size_t i = 0; i < hg_shards_count(b->shards); i++)
+        if (strncmp(hg_shards_at(b->shards, i)->name, "lm_head.", 8) == 0) b->used[i] = true;
+}
+
 /* out NULL: checked only (the MTP head). */
 static enum hg_status bind_matrix(struct binder *b, const char *prefix, const char *name, int64_t n,
                                   int64_t k, struct hg_matrix *out)
@@ -227,7 +234,7 @@ static enum hg_status bind_matrix(struct binder *b, const char *prefix, const ch
     void *made = NULL;
     bool embed = out == &b->w->embed, lm_head = out == &b->w->lm_head;
     if (lm_head && b->c->tied) {
-        if (b->shards) take(b, full); /* some tied exports store it a second time */
+        if (b->shards) take_tied_copy(b);
         *out = b->w->embed;
         return HG_OK;
     }
@@ -262,6 +269,10 @@ static enum hg_status bind_vector(struct binder *b, const char *prefix, const ch
         random_vector(b, full, count, prepare, v);
     for (int64_t i = 0; st == HG_OK && i < count; i++)
         v[i] = prepare == ADD_ONE ? 1 + v[i] : prepare == NEG_EXP ? -expf(v[i]) : v[i];
+    for (int64_t i = 0; st == HG_OK && i < count; i++)
+        if (!isfinite(v[i]))
+            st = hg_fail(b->err, HG_EFORMAT, "%s: element %lld gives %g", full, (long long)i,
+                         (double)v[i]);
     if (st == HG_OK && out) {
         void *dev;
         st = b->be->ops->alloc(b->be, (size_t)count * sizeof *v, &dev, b->err);

@@ -305,8 +305,8 @@ static void test_integers(void **state)
         {"num_attention_heads", 1, 1024, true},
         {"num_key_value_heads", 1, 1024, true},
         {"head_dim", 2, 512, false},
-        {"linear_num_key_heads", 1, 1024, true},
-        {"linear_num_value_heads", 1, 1024, true},
+        {"linear_num_key_heads", 1, 128, true},
+        {"linear_num_value_heads", 1, 256, true},
         {"linear_key_head_dim", 1, 256, false},
         {"linear_value_head_dim", 1, 256, false},
         {"max_position_embeddings", 1, 1 << 24, false},
@@ -345,6 +345,8 @@ static void test_integers(void **state)
     }
     bad(HG_EFORMAT, "\"num_key_value_heads\":3",
         "num_attention_heads is 4, expected a multiple of num_key_value_heads 3");
+    bad(HG_EFORMAT, "\"num_attention_heads\":130",
+        "num_attention_heads is 130, expected at most 64 for each of the 2 num_key_value_heads");
     bad(HG_EFORMAT, "\"linear_num_key_heads\":3",
         "linear_num_value_heads is 4, expected a multiple of linear_num_key_heads 3");
 }
@@ -355,13 +357,13 @@ static void test_largest(void **state)
     (void)state;
     good("\"vocab_size\":16777216,\"hidden_size\":65536,\"intermediate_size\":262144,"
          "\"num_hidden_layers\":256,\"num_attention_heads\":1024,\"num_key_value_heads\":1024,"
-         "\"head_dim\":512,\"linear_num_key_heads\":1024,\"linear_num_value_heads\":1024,"
+         "\"head_dim\":512,\"linear_num_key_heads\":128,\"linear_num_value_heads\":256,"
          "\"linear_key_head_dim\":256,\"linear_value_head_dim\":256,"
          "\"max_position_embeddings\":16777216,\"mtp_num_hidden_layers\":1");
     assert_int_equal(config.n_layers, 256);
     assert_int_equal(2 * config.n_heads * config.d_head, 1 << 20);
-    assert_int_equal(hg_config_conv_dim(&config), 3 << 18);
-    assert_int_equal(config.n_v_heads * config.d_k * config.d_v, 1 << 26);
+    assert_int_equal(hg_config_conv_dim(&config), (2 * 128 + 256) * 256);
+    assert_int_equal(config.n_v_heads * config.d_k * config.d_v, 1 << 24);
 }
 
 static void test_reals_and_bools(void **state)
