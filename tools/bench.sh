@@ -1,8 +1,10 @@
 #!/bin/sh
-# bench.sh [BENCH_OPS_OPTION...]: builds and runs the kernel benchmark (bench/kern/bench_ops.c) on
-# the shipped library; `make bench` runs it over every kernel.
+# bench.sh [OPTION...]: the kernel benchmark (bench/kern/bench_ops.c) on the shipped library;
+# bench.sh snapshot [MODEL_DIR]: the cost of a snapshot (bench/kern/bench_snapshot.c).
 set -eu
 build=build/release
-${CC:-cc} -std=c11 -D_GNU_SOURCE -O2 -g -Iinclude -Isrc -Wall -Wextra -o $build/bench_ops \
-    bench/kern/bench_ops.c $build/libhedge.a -lpthread -lm
-exec $build/bench_ops "$@"
+bench=bench_ops
+if [ "${1:-}" = snapshot ]; then bench=bench_snapshot; shift; fi
+${CC:-cc} -std=c11 -D_GNU_SOURCE -O2 -g -Iinclude -Isrc -Wall -Wextra -o $build/$bench \
+    bench/kern/$bench.c $build/libhedge.a -ljansson -lpthread -lm
+exec $build/$bench "$@"

@@ -193,6 +193,97 @@ static void test_chat_turns(void **state)
     hg_engine_close(cold);
 }
 
+/* How much is reused does not depend on how the prompt was cut into steps, and short prompts count. */
+static void test_chunk_sizes(void **state)
+{
+    (void)state;
+    static const int chunks[] = {5, 64, 512};
+    int32_t n_cached[3];
+    json_t *messages = json_array();
+    say(messages, "user", "Name three colours.");
+    struct hg_request_params p;
+    struct reply r;
+    hg_request_params_init(&p);
+    p.max_tokens = 4;
+    for (int i = 0; i < 3; i++) {
+        struct hg_engine *eng = open_engine((struct hg_engine_params){.n_chunk = chunks[i]});
+        json_t *next = json_copy(messages);
+        p.messages = messages;
+        run(eng, &p, &r);
+        assert_true(r.usage.n_prompt < 64);
+        hg_buf_fini(&r.text);
+        say(next, "assistant", "Red, green and blue.");
+        say(next, "user", "And a fourth?");
+        p.messages = next;
+        run(eng, &p, &r);
+        n_cached[i] = r.usage.n_cached;
+        hg_buf_fini(&r.text);
+        json_decref(next);
+        hg_engine_close(eng);
+    }
+    json_decref(messages);
+    assert_true(n_cached[0] > 0);
+    assert_int_equal(n_cached[0], n_cached[1]);
+    assert_int_equal(n_cached[0], n_cached[2]);
+}
+
+/* When the user speaks again the reasoning before vanishes from the history: what stands up to the end
+ * of the user's last message is still there. */
+static void test_new_user_message(void **state)
+{
+    (void)state;
+    struct hg_engine *warm = open_engine((struct hg_engine_params){0});
+    struct hg_engine *cold = open_engine((struct hg_engine_params){.cache_device = -1});
+    json_t *messages = json_array();
+    struct hg_request_params p;
+    struct reply r;
+    int n_cached = 0;
+    hg_request_params_init(&p);
+    p.messages = messages;
+    p.max_tokens = 4;
+    say(messages, "system", "You answer in few words, and you think before you do.");
+    say(messages, "user", "Which of the files in this folder is the largest one?");
+    run(warm, &p, &r);
+    int32_t first = r.usage.n_prompt;
+    hg_buf_fini(&r.text);
+    for (int i = 0; i < 3; i++) { /* a tool loop with reasoning */
+        json_array_append_new(messages, json_pack("{s:s, s:s, s:s}", "role", "assistant", "content",
+                                                  "I look.", "reasoning_content",
+                                                  "A long thought about files."));
+        say(messages, "tool", "a.c 100\nb.c 200");
+        compare(warm, cold, &p, i, &n_cached);
+    }
+    say(messages, "assistant", "It is b.c.");
+    say(messages, "user", "Tell me a joke.");
+    n_cached = 0;
+    compare(warm, cold, &p, 9, &n_cached);
+    assert_true(n_cached >= first - 8);
+    json_decref(messages);
+    hg_engine_close(warm);
+    hg_engine_close(cold);
+}
+
+/* FP8 KV and reuse: the same query gives the same bits, two hundred times. */
+static void test_repeats(void **state)
+{
+    (void)state;
+    struct hg_engine *eng = open_engine((struct hg_engine_params){.kv = HG_KV_FP8});
+    struct hg_request_params p;
+    struct reply r;
+    uint64_t hash = 0;
+    hg_request_params_init(&p);
+    p.prompt = "import os\nimport sys\n\ndef main():\n";
+    p.n_prompt = strlen(p.prompt);
+    p.max_tokens = 3;
+    for (int i = 0; i < 200; i++) {
+        run(eng, &p, &r);
+        if (i) assert_int_equal(r.hash, hash);
+        hash = r.hash;
+        hg_buf_fini(&r.text);
+    }
+    hg_engine_close(eng);
+}
+
 /* A restart finds on disk what the last run left, and a damaged file changes no answer. */
 static void test_restart(void **state)
 {
@@ -237,8 +328,9 @@ static void test_restart(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_raw),
-                                       cmocka_unit_test(test_chat_turns),
-                                       cmocka_unit_test(test_restart)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_raw),         cmocka_unit_test(test_chat_turns),
+        cmocka_unit_test(test_chunk_sizes), cmocka_unit_test(test_new_user_message),
+        cmocka_unit_test(test_repeats),     cmocka_unit_test(test_restart)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
