@@ -2,7 +2,7 @@
 # Installs the Debian packages that the build needs and that are missing; says which when it may not.
 set -eu
 need="gcc make libjansson-dev libevent-dev libpcre2-dev libutf8proc-dev libxxhash-dev
-libcurl4-openssl-dev libcmocka-dev"
+libcurl4-openssl-dev libcmocka-dev python3"
 case "${MODE:-}${MAKECMDGOALS:-}" in *fuzz*) need="$need clang-19 libclang-rt-19-dev" ;; esac
 missing=""
 for p in $need; do
