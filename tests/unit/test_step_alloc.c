@@ -10,8 +10,6 @@
 
 #include "model/step.h"
 
-static atomic_int counting, n_allocs;
-
 #if defined(__SANITIZE_ADDRESS__)
 int main(void)
 {
@@ -19,6 +17,8 @@ int main(void)
     return 77;
 }
 #else
+static atomic_int counting, n_allocs;
+
 #define NEXT(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
 void *malloc(size_t n)
