@@ -3,7 +3,9 @@
 # src/backend/cpu/kern/ are compiled once per instruction set. Tests and fuzzers are found by
 # name: tests/unit/test_*.c, tests/fuzz/fuzz_*.c.
 
-CC      ?= gcc
+ifeq ($(origin CC),default)
+CC := gcc
+endif
 PREFIX  ?= /usr/local
 MODE    ?= release
 BUILD   := build/$(MODE)
@@ -39,7 +41,7 @@ TESTS   := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test
 FUZZERS := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 TEST_LIB := $(call obj,$(wildcard tests/lib/*.c))
 
-.PHONY: all deps demo test check style asan fuzz oracles install clean bench
+.PHONY: all deps demo test check style asan unit fuzz oracles install clean bench
 .SECONDARY:
 all: deps $(BUILD)/hedge
 	@ln -sf $(BUILD)/hedge hedge
@@ -71,12 +73,14 @@ demo: all
 test: all $(TESTS)
 	@tools/run_tests.sh $(BUILD)/tests tests/api
 check: test style
-	@$(MAKE) --no-print-directory MODE=asan asan
+	@$(MAKE) --no-print-directory asan
 	@$(MAKE) --no-print-directory oracles
 style:
 	@tools/check_style.sh
-asan: deps $(TESTS) $(BUILD)/hedge
-	@HEDGE=$(BUILD)/hedge tools/run_tests.sh $(BUILD)/tests
+asan:
+	@$(MAKE) --no-print-directory MODE=asan unit
+unit: deps $(TESTS) $(BUILD)/hedge
+	@tools/run_tests.sh $(BUILD)/tests
 oracles: all
 	@tools/oracles.sh
 bench: all

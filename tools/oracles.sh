@@ -16,4 +16,5 @@ for _ in $(seq 100); do
     python3 -c "import urllib.request as u; u.urlopen('http://127.0.0.1:$port/health')" 2>/dev/null && break
     sleep 0.1
 done
+kill -0 $server || { cat build/oracle_serve.log >&2; exit 1; }
 .venv/bin/python tools/oracle_openai.py "http://127.0.0.1:$port/v1"

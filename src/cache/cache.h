@@ -3,7 +3,7 @@
  *
  * KV can be cut at any position, recurrent state cannot: so what the cache holds are *entries*, each
  * the complete state after exactly n tokens of one prefix: the KV pages that cover [0, n) and one
- * snapshot (recurrent state, conv windows, and the hidden row of token n-1 for MTP). A prefix hit is
+ * snapshot (the state slot: recurrent state and conv windows). A prefix hit is
  * the longest entry that is a proper prefix of the prompt (DESIGN I3: at least one token is left to
  * compute). Tokens are compared, never only hashes (I4). Pages are shared between entries and
  * sequences by reference count; entries come and go whole.
@@ -21,7 +21,7 @@
 struct hg_cache;
 
 /* Device memory of pages and slots, as bytes. A page image is the page over all layers, a slot image
- * the state over all layers followed by the hidden row. All calls succeed. */
+ * the state over all layers; what they hold is the owner's affair. All calls succeed. */
 struct hg_cache_memory {
     size_t page_bytes, slot_bytes;
     void (*copy_page)(void *ctx, int32_t dst, int32_t src);
@@ -78,8 +78,7 @@ bool hg_cache_restore(struct hg_cache *c, struct hg_cache_hit hit, struct hg_seq
  * not enough; the sequence is unchanged then. */
 bool hg_cache_reserve(struct hg_cache *c, struct hg_seq *seq, int32_t n_tokens);
 /* Makes the present state of seq (tokens[0..seq->n_past)) an entry: copies its device slot, refers to
- * its pages. An equal entry is only refreshed. cost = tokens that a miss would have to recompute are
- * derived from the tree. False when no slot could be had (that is no error). */
+ * its pages. An equal entry is only refreshed. False when no slot could be had (that is no error). */
 bool hg_cache_publish(struct hg_cache *c, const hg_tok *tokens, const struct hg_seq *seq,
                       enum hg_cache_kind kind);
 /* Drops seq's references; it is empty then (n_pages = n_past = 0). */

@@ -56,6 +56,9 @@ static enum hg_status open_and_lock(struct disk *d, const char *path, struct hg_
     int e = make_dir(path);
     if (!e && (d->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0) e = errno;
     if (e) return hg_fail(err, HG_EIO, "%s: %s", path, strerror(e));
+    struct stat st; /* what lies there is restored as state: nobody else may put it there */
+    if (fstat(d->dir, &st) || st.st_uid != geteuid() || (st.st_mode & 022))
+        return hg_fail(err, HG_EIO, "%s: belongs to or is writable by others", path);
     d->lock = openat(d->dir, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (d->lock < 0) return hg_fail(err, HG_EIO, "%s/lock: %s", path, strerror(errno));
     if (flock(d->lock, LOCK_EX | LOCK_NB) == 0) return HG_OK;

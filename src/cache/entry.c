@@ -38,8 +38,11 @@ static bool get_pages(struct hg_cache *c, struct cache_entry *e, const hg_tok *t
         struct cache_page *p = NULL;
         if (i < n_shared)
             p = like->pages[i];
-        else if (ids && above && i == above->n_pages - 1 && above->pages[i]->dev == ids[i])
-            p = above->pages[i]; /* the same sequence went on writing in its last page */
+        else if (ids && above && i == above->n_pages - 1 && above->pages[i]->dev == ids[i] &&
+                 above->pages[i]->n_refs == above->pages[i]->n_dev)
+            /* The same sequence went on writing in its last page. Not if an entry elsewhere has its
+             * copy of the page: behind what they share it may have gone another way. */
+            p = above->pages[i];
         else if ((p = cache_alloc(sizeof *p)))
             p->dev = -1;
         if (!p) {

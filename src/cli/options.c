@@ -57,7 +57,8 @@ static const char *default_cache_dir(void)
 {
     static char path[4096];
     const struct passwd *pw = getpwuid(getuid());
-    snprintf(path, sizeof path, "%s/.cache/hedge", pw && pw->pw_dir ? pw->pw_dir : "/tmp");
+    if (!pw || !pw->pw_dir) return NULL; /* --cache-disk then needs --cache-dir */
+    snprintf(path, sizeof path, "%s/.cache/hedge", pw->pw_dir);
     return path;
 }
 
@@ -86,10 +87,10 @@ static error_t parse_model(int key, char *arg, struct argp_state *state)
     case OPT_DUMMY: m->p.dummy = arg; return 0;
     case OPT_DEVICE: m->p.device = arg; return 0;
     case 'c':
-        cli_want(state, hg_opt_i32("--ctx", arg, 1, INT32_MAX, &m->p.n_ctx, &err), &err);
+        cli_want(state, hg_opt_i32("--ctx", arg, 2, INT32_MAX, &m->p.n_ctx, &err), &err);
         return 0;
     case OPT_THREADS:
-        cli_want(state, hg_opt_i32("--threads", arg, 1, 4096, &m->p.n_threads, &err), &err);
+        cli_want(state, hg_opt_i32("--threads", arg, 1, 1024, &m->p.n_threads, &err), &err);
         return 0;
     case OPT_KV:
         cli_want(state, hg_opt_word("--kv", arg, kvs, &i, &err), &err);

@@ -18,6 +18,8 @@ static enum hg_status check_params(const struct hg_engine_params *p, struct hg_e
         return hg_fail(err, HG_EINVAL, "chunk: %d, allowed are 1 to 65536", p->n_chunk);
     if (p->n_threads < 0 || p->n_threads > 1024)
         return hg_fail(err, HG_EINVAL, "threads: %d, allowed are 1 to 1024", p->n_threads);
+    if (p->cache_disk > 0 && !p->cache_dir)
+        return hg_fail(err, HG_EINVAL, "cache_disk: needs a directory (cache_dir)");
     if (p->n_queue < 0) return hg_fail(err, HG_EINVAL, "queue: %d is negative", p->n_queue);
     return HG_OK;
 }

@@ -50,21 +50,23 @@ static enum hg_status open_cache(struct hg_engine *eng, const struct hg_engine_p
                                  const uint8_t key[16], struct hg_err *err)
 {
     struct hg_model *m = eng->model;
-    struct hg_cache_params cp = {.mem = {.page_bytes = m->page_bytes,
-                                         .slot_bytes = m->slot_bytes,
-                                         .copy_page = copy_page,
-                                         .read_page = read_page,
-                                         .write_page = write_page,
-                                         .copy_slot = copy_slot,
-                                         .read_slot = read_slot,
-                                         .write_slot = write_slot,
-                                         .ctx = m},
-                                 .n_pages = m->p.n_pages,
-                                 .slot0 = 1,
-                                 .n_slots = m->p.n_slots - 1,
-                                 .host_bytes = p->cache_host > 0 ? (size_t)p->cache_host : 0,
-                                 .disk_dir = p->cache_disk > 0 ? p->cache_dir : NULL,
-                                 .disk_bytes = p->cache_disk > 0 ? (size_t)p->cache_disk : 0};
+    struct hg_cache_params cp = {
+        .mem = {.page_bytes =
+                    m->page_bytes + !m->page_bytes, /* a model may lack one kind of layer */
+                .slot_bytes = m->slot_bytes + !m->slot_bytes,
+                .copy_page = copy_page,
+                .read_page = read_page,
+                .write_page = write_page,
+                .copy_slot = copy_slot,
+                .read_slot = read_slot,
+                .write_slot = write_slot,
+                .ctx = m},
+        .n_pages = m->p.n_pages,
+        .slot0 = 1,
+        .n_slots = m->p.n_slots - 1,
+        .host_bytes = p->cache_host > 0 ? (size_t)p->cache_host : 0,
+        .disk_dir = p->cache_disk > 0 ? p->cache_dir : NULL,
+        .disk_bytes = p->cache_disk > 0 ? (size_t)p->cache_disk : 0};
     memcpy(cp.key, key, sizeof cp.key);
     return hg_cache_create(&cp, &eng->cache, err);
 }

@@ -35,11 +35,14 @@ void hg_session_free(struct hg_engine *eng, struct hg_session *s)
 int32_t hg_session_begin(struct hg_engine *eng, struct hg_session *s, const hg_tok *ids, int32_t n)
 {
     hg_cache_release(eng->cache, &s->seq);
-    struct hg_cache_hit hit =
-        n > 0 ? hg_cache_lookup(eng->cache, ids, n) : (struct hg_cache_hit){0};
-    if (hit.n_tokens > 0 && hg_cache_restore(eng->cache, hit, &s->seq)) {
-        memcpy(s->tokens, ids, (size_t)hit.n_tokens * sizeof *ids);
-        return hit.n_tokens;
+    while (n > 0) { /* an entry that cannot be restored leaves the shorter ones */
+        struct hg_cache_hit hit = hg_cache_lookup(eng->cache, ids, n);
+        if (hit.n_tokens == 0) break;
+        if (hg_cache_restore(eng->cache, hit, &s->seq)) {
+            memcpy(s->tokens, ids, (size_t)hit.n_tokens * sizeof *ids);
+            return hit.n_tokens;
+        }
+        n = hit.n_tokens;
     }
     hg_slot_reset(eng->model, s->seq.slot);
     return 0;

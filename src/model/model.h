@@ -60,7 +60,7 @@ struct hg_scratch {
     void *y;      /* [n][d_model] normalised input of a mixer or FFN */
     void *mid[4]; /* [n][widest] layer inputs after the first projections */
     void *mix;    /* [n][widest] output of a mixer, before its last projection */
-    void *hidden; /* [n][d_model] post-norm hidden states of the wanted rows */
+    void *hidden; /* [max_want][d_model] post-norm hidden states of the wanted rows */
     void *logits; /* [max_want][n_vocab] */
 };
 

@@ -1,6 +1,6 @@
 #include "server/metrics.h"
 
-/* Upper bounds in seconds: three a decade, from a token on a GPU to a long prefill on a CPU. */
+/* Upper bounds in seconds: from a token on a GPU to a long prefill on a CPU. */
 static const double bounds[HG_METRIC_BUCKETS] = {0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1,
                                                  0.2,   0.5,   1,     2,    5,    20,   60};
 

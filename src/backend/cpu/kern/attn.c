@@ -403,6 +403,11 @@ void HG_KERN(attn)(struct cpu *c, const struct hg_attn_args *a)
     struct job j = {.c = c, .a = a, .group = a->n_heads / kv->n_kv_heads};
     hg_assert(kv->d_head <= CPU_MAX_D_HEAD && j.group >= 1 && j.group <= MAX_Q);
     j.tile_rows = j.group < TILE_Q ? TILE_Q / j.group : 1;
+    int32_t longest =
+        1; /* no unit is larger than its sequence: small ones leave room for segments */
+    for (int32_t i = 0; i < a->plan->n_seqs; i++)
+        if (a->plan->seq[i].n_rows > longest) longest = a->plan->seq[i].n_rows;
+    if (j.tile_rows > longest) j.tile_rows = longest;
     j.dp = (kv->d_head + 15) / 16 * 16;
     j.q_scale = (fp8 ? kv->k_scale * V_E4M3_UNIT : 1.0f) / sqrtf((float)kv->d_head);
     j.v_scale = fp8 ? kv->v_scale * V_E4M3_UNIT : 1.0f;
