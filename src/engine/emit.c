@@ -131,7 +131,7 @@ bool hg_emit_token(struct hg_request *r, hg_tok id, const float *logits)
     hg_detok_push(&r->detok, r->eng->assets.tok, id, r->keep_special, &r->text);
     bool stopped = hg_stops_feed(&r->stops, r->text.data, r->text.len, &r->visible);
     visible(r);
-    if (stopped) r->drawn.n = 0; /* the text lacks what was drawn: nothing to recall */
+    r->stopped = stopped;
     return stopped;
 }
 
@@ -139,9 +139,11 @@ void hg_emit_done(struct hg_request *r, enum hg_finish finish)
 {
     struct hg_output_sink sink = {.event = on_output, .ctx = r};
     hg_buf_clear(&r->text);
-    hg_detok_finish(&r->detok, &r->text);
-    if (!hg_stops_feed(&r->stops, r->text.data, r->text.len, &r->visible))
-        hg_stops_finish(&r->stops, &r->visible);
+    if (!r->stopped) { /* behind a stop string nothing comes out */
+        hg_detok_finish(&r->detok, &r->text);
+        if (!hg_stops_feed(&r->stops, r->text.data, r->text.len, &r->visible))
+            hg_stops_finish(&r->stops, &r->visible);
+    }
     visible(r);
     if (r->output && hg_output_finish(r->output, &sink) != HG_OK) r->oom = true;
     if (r->oom) {
@@ -150,8 +152,12 @@ void hg_emit_done(struct hg_request *r, enum hg_finish finish)
         hg_request_post(r, &ev);
         return;
     }
-    if (r->said && (finish == HG_FINISH_STOP || finish == HG_FINISH_TOOL_CALLS))
-        hg_recall_keep(r->eng->recall, r->said, r->drawn.ids, r->drawn.n);
+    /* Only now is every call known. */
+    if (finish == HG_FINISH_STOP && r->output && hg_output_n_calls(r->output) > 0)
+        finish = HG_FINISH_TOOL_CALLS;
+    if (r->said && r->gen_at >= 0 && !r->stopped && finish != HG_FINISH_LENGTH)
+        hg_recall_keep(r->eng->recall, r->said, r->prompt.ids + r->gen_at,
+                       r->prompt.n - (size_t)r->gen_at, r->drawn.ids, r->drawn.n);
     post(r, &(struct hg_event){
                 .type = HG_EV_DONE, .finish = finish, .usage = r->usage, .timings = r->timings});
 }

@@ -84,7 +84,8 @@ struct hg_engine {
     pthread_mutex_t lock;   /* guards everything below */
     pthread_cond_t wake;
     pthread_t thread;
-    bool has_thread, closing;
+    bool has_thread;
+    atomic_bool closing;             /* written under the lock; a running request looks at it too */
     struct hg_request *first, *last; /* waiting, oldest first */
     struct hg_stats stats;
 };
@@ -133,6 +134,8 @@ struct hg_request {
     struct hg_logprob *lp; /* of tokens whose text is not yet out; [n_lp], tops behind each */
     struct hg_top_logprob *lp_top;
     int32_t n_lp, cap_lp;
+    int64_t gen_at;       /* where the generation prompt starts in prompt, or -1 */
+    bool stopped;         /* by a stop string */
     struct hg_toks drawn; /* what was generated, without the end token, */
     struct json_t *said;  /* and as the message that a client will send back; NULL: no chat */
     struct hg_buf args;   /* of the call that is open */

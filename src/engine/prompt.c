@@ -39,11 +39,12 @@ static json_t *template_vars(const struct hg_engine *eng, const struct hg_reques
     int bad = !vars;
     enum hg_reasoning think = p->reasoning ? p->reasoning : eng->reasoning;
     if (must_call(p)) think = HG_REASONING_OFF; /* the forced call starts at once */
+    /* first, so that what was checked cannot be replaced */
+    if (p->template_kwargs) bad |= json_object_update(vars, p->template_kwargs);
     bad |= json_object_set(vars, "messages", p->messages);
     bad |= has_tools(p) ? json_object_set(vars, "tools", p->tools)
                         : json_object_set_new(vars, "tools", json_null());
     bad |= json_object_set_new(vars, "add_generation_prompt", json_true());
-    if (p->template_kwargs) bad |= json_object_update(vars, p->template_kwargs);
     if (think != HG_REASONING_AUTO)
         bad |= json_object_set_new(vars, "enable_thinking", json_boolean(think == HG_REASONING_ON));
     if (!bad) return vars;
@@ -56,7 +57,11 @@ static void forced_text(const struct hg_request_params *p, struct hg_buf *out)
 {
     if (!must_call(p)) return;
     hg_buf_str(out, "<tool_call>\n<function=");
-    if (p->tool_choice == HG_TOOLS_NAMED) hg_buf_printf(out, "%s>\n", p->tool_name);
+    json_t *only = json_array_size(p->tools) == 1 ? json_array_get(p->tools, 0) : NULL;
+    const char *name =
+        json_string_value(json_object_get(json_object_get(only, "function"), "name"));
+    if (p->tool_choice == HG_TOOLS_NAMED) name = p->tool_name;
+    if (name) hg_buf_printf(out, "%s>\n", name);
 }
 
 static bool ends_in_think(const char *text, size_t n)
@@ -87,6 +92,7 @@ static enum hg_status encode_rendered(struct hg_request *r, const struct hg_requ
     if (st == HG_OK && text->n_starts == json_array_size(p->messages) + 1)
         st = hg_recall_splice(r->eng->recall, p->messages, r->eng->assets.cfg.eos[0], &r->prompt,
                               starts, err);
+    r->gen_at = st == HG_OK && text->n_starts ? starts[text->n_starts - 1] : -1;
     if (st == HG_OK) r->n_cuts = hg_policy_cuts(p->messages, starts, text->n_starts, r->cuts);
     if (st == HG_OK && forced.len)
         st = hg_tokenizer_encode(r->eng->assets.tok, forced.data, forced.len, true, NULL, 0, NULL,

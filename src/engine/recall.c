@@ -69,7 +69,7 @@ static bool hash_arguments(XXH3_state_t *h, json_t *args)
 }
 
 /* False: no assistant message with plain text and well-formed calls. */
-static bool message_key(json_t *m, XXH128_hash_t *key)
+static bool message_key(json_t *m, const hg_tok *gen, size_t n_gen, XXH128_hash_t *key)
 {
     const char *role = json_string_value(json_object_get(m, "role"));
     json_t *content = json_object_get(m, "content"), *call;
@@ -78,6 +78,7 @@ static bool message_key(json_t *m, XXH128_hash_t *key)
     XXH3_state_t *h = XXH3_createState();
     if (!h) return false;
     XXH3_128bits_reset(h);
+    XXH3_128bits_update(h, gen, n_gen * sizeof *gen);
     hash_trimmed(h, content);
     hash_trimmed(h, json_object_get(m, "reasoning_content"));
     bool good = true;
@@ -96,10 +97,11 @@ static bool message_key(json_t *m, XXH128_hash_t *key)
 
 /* -------------------------------------------------------------------------- keep, splice ---- */
 
-void hg_recall_keep(struct hg_recall *r, json_t *message, const hg_tok *ids, size_t n)
+void hg_recall_keep(struct hg_recall *r, json_t *message, const hg_tok *gen, size_t n_gen,
+                    const hg_tok *ids, size_t n)
 {
     struct answer a = {.n = n};
-    if (n == 0 || n > HG_RECALL_TOKENS || !message_key(message, &a.key)) return;
+    if (n == 0 || n > HG_RECALL_TOKENS || !message_key(message, gen, n_gen, &a.key)) return;
     a.ids = malloc(n * sizeof *ids);
     if (!a.ids) return;
     memcpy(a.ids, ids, n * sizeof *ids);
@@ -142,12 +144,15 @@ enum hg_status hg_recall_splice(struct hg_recall *r, json_t *messages, hg_tok eo
     size_t n_messages = json_array_size(messages);
     int64_t gen = starts[n_messages];
     enum hg_status st = HG_OK;
-    if (gen < 0) return HG_OK;
+    if (gen < 0 || (size_t)gen >= ids->n) return HG_OK; /* unknown or empty */
     pthread_mutex_lock(&r->lock);
     for (size_t i = 0; st == HG_OK && i < n_messages; i++) {
         XXH128_hash_t key;
         int64_t from = starts[i], to = starts[i + 1];
-        if (from < 0 || to < 0 || !message_key(json_array_get(messages, i), &key)) continue;
+        if (from < 0 || to < 0 ||
+            !message_key(json_array_get(messages, i), ids->ids + starts[n_messages],
+                         ids->n - (size_t)starts[n_messages], &key))
+            continue;
         const struct answer *a = find(r, key);
         size_t n_gen = ids->n - (size_t)starts[n_messages], len = (size_t)(to - from);
         const hg_tok *m = ids->ids + from, *g = ids->ids + starts[n_messages];

@@ -20,9 +20,10 @@ enum { HG_RECALL_ANSWERS = 512, HG_RECALL_TOKENS = 1 << 20 };
 struct hg_recall *hg_recall_create(void); /* NULL when memory is out */
 void hg_recall_free(struct hg_recall *r);
 
-/* Keeps ids[0..n) as what was generated for an assistant message (content, reasoning_content,
- * tool_calls as in a prompt). Does nothing when memory is out. */
-void hg_recall_keep(struct hg_recall *r, struct json_t *message, const hg_tok *ids, size_t n);
+/* Keeps ids[0..n) as what was generated behind the generation prompt gen[0..n_gen) for an assistant
+ * message (content, reasoning_content, tool_calls as in a prompt). Does nothing when memory is out. */
+void hg_recall_keep(struct hg_recall *r, struct json_t *message, const hg_tok *gen, size_t n_gen,
+                    const hg_tok *ids, size_t n);
 
 /* ids: the encoded prompt; starts[i]: token index of message i, starts[n messages]: of the generation
  * prompt, as from hg_tokenizer_encode (-1 = unknown: such messages are left alone). Replaces the

@@ -129,11 +129,6 @@ const struct hg_event *hg_request_wait(struct hg_request *r)
     return ev;
 }
 
-void hg_request_cancel(struct hg_request *r)
-{
-    atomic_store(&r->cancel, true);
-}
-
 /* Takes r out of the waiting queue if it is there; the scheduler then never sees it. */
 static bool unqueue(struct hg_request *r)
 {
@@ -157,14 +152,23 @@ static bool unqueue(struct hg_request *r)
     return found;
 }
 
+void hg_request_cancel(struct hg_request *r)
+{
+    atomic_store(&r->cancel, true);
+    if (!unqueue(r)) return;
+    struct hg_event ev = {.type = HG_EV_ERROR, .usage = r->usage};
+    hg_fail(&ev.err, HG_ECANCELED, "request cancelled");
+    hg_request_post(r, &ev);
+    hg_request_unref(r); /* the scheduler's */
+}
+
 void hg_request_free(struct hg_request *r)
 {
     if (!r) return;
-    hg_request_cancel(r);
     pthread_mutex_lock(&r->lock);
     r->notify = NULL;
     pthread_mutex_unlock(&r->lock);
-    if (unqueue(r)) hg_request_unref(r); /* the scheduler's */
+    hg_request_cancel(r);
     hg_request_unref(r);
 }
 

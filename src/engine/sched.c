@@ -17,7 +17,7 @@ static void count_step(struct hg_engine *eng)
 
 static enum hg_status canceled(const struct hg_request *r, struct hg_err *err)
 {
-    if (!atomic_load(&r->cancel)) return HG_OK;
+    if (!atomic_load(&r->cancel) && !atomic_load(&r->eng->closing)) return HG_OK;
     return hg_fail(err, HG_ECANCELED, "request cancelled");
 }
 
@@ -81,8 +81,6 @@ static enum hg_status decode(struct hg_engine *eng, struct hg_request *r, struct
     }
     r->timings.logits_hash = XXH3_64bits(out->logits, row_bytes);
     hg_session_publish(eng, eng->session, HG_CACHE_END);
-    if (r->output && hg_output_n_calls(r->output) > 0 && *finish == HG_FINISH_STOP)
-        *finish = HG_FINISH_TOOL_CALLS;
     return HG_OK;
 }
 
@@ -96,6 +94,13 @@ static void run(struct hg_engine *eng, struct hg_request *r)
     enum hg_status st = prefill(eng, r, &out, &err);
     if (st == HG_OK) st = decode(eng, r, &out, &finish, &err);
     pthread_mutex_unlock(&eng->device);
+    /* Before the last event: who has read it finds the counters right. */
+    pthread_mutex_lock(&eng->lock);
+    eng->stats.n_running--;
+    eng->stats.n_prompt_tokens += (uint64_t)r->usage.n_prompt;
+    eng->stats.n_cached_tokens += (uint64_t)r->usage.n_cached;
+    eng->stats.n_completion_tokens += (uint64_t)r->usage.n_completion;
+    pthread_mutex_unlock(&eng->lock);
     if (st == HG_OK) {
         hg_emit_done(r, finish);
     } else {
@@ -104,12 +109,6 @@ static void run(struct hg_engine *eng, struct hg_request *r)
             r, &(struct hg_event){
                    .type = HG_EV_ERROR, .err = err, .usage = r->usage, .timings = r->timings});
     }
-    pthread_mutex_lock(&eng->lock);
-    eng->stats.n_running--;
-    eng->stats.n_prompt_tokens += (uint64_t)r->usage.n_prompt;
-    eng->stats.n_cached_tokens += (uint64_t)r->usage.n_cached;
-    eng->stats.n_completion_tokens += (uint64_t)r->usage.n_completion;
-    pthread_mutex_unlock(&eng->lock);
     hg_request_unref(r);
 }
 

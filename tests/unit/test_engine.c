@@ -297,6 +297,13 @@ static void test_queue_and_cancel(void **state)
     r[2] = submit(&p);
     assert_int_equal(hg_request_submit(eng, &p, &extra, &err), HG_EBUSY);
     assert_non_null(strstr(err.text, "2 requests"));
+    struct answer waiting;
+    hg_request_cancel(r[1]); /* ends at once, though r[0] still runs, and makes room */
+    collect(r[1], &waiting);
+    assert_int_equal(waiting.err.status, HG_ECANCELED);
+    answer_fini(&waiting);
+    hg_engine_stats(eng, &s);
+    assert_int_equal(s.n_running, 1);
     hg_request_free(r[1]);
     r[3] = submit(&p);
     hg_request_cancel(r[0]);

@@ -12,6 +12,7 @@
 enum { EOS = 9, NL = 5, A = 1, B = 2 }; /* A B: the generation prompt */
 
 static struct hg_recall *recall;
+static const hg_tok gen[] = {A, B};
 
 static json_t *message(const char *text)
 {
@@ -53,8 +54,8 @@ static void test_splice(void **state)
         "{\"role\":\"assistant\",\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":"
         "\"{\\\"a\\\": [1, 2], \\\"b\\\": \\\"x\\\"}\"}}]}");
     json_t *text = message("{\"role\":\"assistant\",\"content\":\" Done. \\n\"}");
-    hg_recall_keep(recall, call, longer, 5);
-    hg_recall_keep(recall, text, shorter, 1);
+    hg_recall_keep(recall, call, gen, 2, longer, 5);
+    hg_recall_keep(recall, text, gen, 2, shorter, 1);
     /* the same call as an object, keys in another order, with an id */
     splice("{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"call_1\",\"type\":"
            "\"function\",\"function\":{\"arguments\":{\"b\":\"x\",\"a\":[1,2]},\"name\":\"f\"}}]}",
@@ -83,7 +84,7 @@ static void test_other_beginning(void **state)
     static const hg_tok kept[] = {20, 21}, rendered[] = {A, 10, EOS, NL, A, B};
     recall = hg_recall_create();
     json_t *m = message("{\"role\":\"assistant\",\"content\":\"hi\"}"), *messages = json_array();
-    hg_recall_keep(recall, m, kept, 2);
+    hg_recall_keep(recall, m, gen, 2, kept, 2);
     json_array_append_new(messages, m);
     struct hg_toks ids = {0};
     for (size_t i = 0; i < 6; i++) assert_true(hg_toks_push(&ids, rendered[i]));
@@ -106,7 +107,7 @@ static void test_bounds(void **state)
     for (int i = 0; i < 2 * HG_RECALL_ANSWERS; i++) {
         json_t *m = json_pack("{s:s, s:s%}", "role", "assistant", "content", (char *)&i, (size_t)1);
         if (!m) m = json_pack("{s:s}", "role", "assistant");
-        hg_recall_keep(recall, m, ids, i % 100 ? 3 : HG_RECALL_TOKENS / 4);
+        hg_recall_keep(recall, m, gen, 2, ids, i % 100 ? 3 : HG_RECALL_TOKENS / 4);
         json_decref(m);
     }
     free(ids);
