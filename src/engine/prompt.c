@@ -79,8 +79,7 @@ static enum hg_status encode_rendered(struct hg_request *r, const struct hg_requ
     forced_text(p, &forced);
     struct hg_output_params op = {.in_reasoning = ends_in_think(text->text, text->n),
                                   .tools = has_tools(p) ? p->tools : NULL,
-                                  .forced = forced.data,
-                                  .only_tool = p->tool_name};
+                                  .forced = forced.data};
     int64_t *starts = calloc(text->n_starts + 1, sizeof *starts);
     if (forced.len == 0) r->said = json_pack("{s:s}", "role", "assistant");
     r->output = hg_output_create(&op);

@@ -26,7 +26,6 @@ struct hg_output_params {
     /* Text that was forced into the prompt (tool_choice required/named) and belongs to the output,
      * e.g. "<tool_call>\n<function=f>\n". NULL = none. */
     const char *forced;
-    const char *only_tool; /* NAMED: name that is expected; others come out all the same */
 };
 
 struct hg_output_sink {
