@@ -411,8 +411,7 @@ static void test_forced(void **state)
 {
     (void)state;
     json_t *t = tools();
-    struct hg_output_params p = {
-        .tools = t, .forced = "<tool_call>\n<function=f>\n"};
+    struct hg_output_params p = {.tools = t, .forced = "<tool_call>\n<function=f>\n"};
     struct record r;
     const char *s = P("i", "5") "</function>\n</tool_call>";
     parse_all_ways(&r, &p, s, strlen(s), 20);
